@@ -1,14 +1,14 @@
-"""gradtd: what a policy is worth, from data that another policy produced, with linear values.
+"""gradtd estimates the value of a policy from data that another policy produced, with linear value functions.
 
     >>> import gradtd
     >>> result = gradtd.run("boyan_chain", "impression_gtd", alpha=5, batch_size=16, runs=10, steps=2000)
     >>> gradtd.measure(result, "rmsve").shape
     (10, 100)
 
-`run` an algorithm on a problem for many seeds, `learn` from one `Stream` of experience, `sample` a stream
-from a problem, `measure` the weights a run leaves; a `Learner` takes its steps one by one.
-Every name is loaded on first use only; the list of them is ``__init__.pyi``.
-What long steps do is logged under the name ``gradtd``.
+`evaluate` estimates a value from a log. `run` runs an algorithm on a problem for many seeds, `learn` learns from one
+`Stream` of experience, `sample` draws a stream from a problem, `measure` computes the error of a run's weights, and a
+`Learner` takes steps one by one. Names are loaded on first use; ``__init__.pyi`` lists them. Long computations log
+their progress under the name ``gradtd``.
 """
 
 import logging

@@ -2,5 +2,5 @@
 
 from gradtd.cli import main
 
-if __name__ == "__main__":  # workers that it starts import this file, too
+if __name__ == "__main__":  # worker processes also import this file
     main()

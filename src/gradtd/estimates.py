@@ -1,9 +1,9 @@
 """Estimates of (A, b), as the two maps that rules use: ``theta -> A theta + b`` and ``u -> A' u``.
 
-A = E[rho e y'], b = E[rho r e] with y = discount x_next - x. The trace e is the features x where lam is 0, else
-`gradtd.compiled.traces` says what it is. An estimate comes from the latest step, from the average over a batch of
-step indices (O(m d), no matrix), or as a sum of matrices (O(d^2)).
-The author of a rule needs nothing else: the vector operations that rules use are here by name, too.
+A = E[rho e y'], b = E[rho r e] with y = discount x_next - x. The trace e equals the features x if lam is 0; otherwise
+see `gradtd.compiled.traces`. An estimate uses the latest step, the average over a batch of step indices (O(m d), no
+matrix), or a sum of matrices (O(d^2)). Authors of rules need no other module: it also exports the vector operations
+that rules use.
 """
 
 from __future__ import annotations
@@ -93,9 +93,10 @@ def add_next_features(stream: StreamView, t: Index, c: float, out: Floats) -> No
 
 
 def greedy_action(stream: StreamView, t: Index, n_actions: int, theta: Floats) -> int:
-    """The action with the largest value by theta after step t, whose next row is the first of n_actions; first of ties
+    """The action with the largest value by theta after step t, whose next row is the first of n_actions rows; the first
+    one of equals
 
-    The session has checked that all of them are there.
+    gradtd has already checked that these rows exist.
     """
     row = stream.steps[t].next_row
     best, highest = 0, row_dot(stream.features, row, theta)
@@ -177,7 +178,7 @@ def scale_and_add_trace_less_features(
 
 
 def copy_where_read(stream: StreamView, t: Index, out: Floats, v: Floats) -> None:
-    """out = v, at least in the entries that step t reads: with sparse features in no others"""
+    """out = v in the entries that step t reads; with sparse features, only there"""
     copy_read(stream.features, stream.traces, stream.steps[t], t, out, v)
 
 

@@ -80,7 +80,7 @@ def test_standard_errors_fade_where_an_average_is_reported():
 
 @pytest.mark.parametrize("name", ["td", "minibatch_td"])
 def test_td_refuses_auto_off_policy(name):
-    with pytest.raises(gradtd.InputError, match=f"auto' of {name} needs a stream whose ratios are all one, and"):
+    with pytest.raises(gradtd.InputError, match=f"auto' of {name} needs a stream whose ratios are all one, but"):
         gradtd.run("random_walk_tabular", name, alpha="auto")
     with pytest.raises(gradtd.InputError, match="which a learner cannot know in advance"):
         gradtd.Learner(3, name, alpha="auto")

@@ -193,7 +193,7 @@ def test_other_layouts_are_refused():
     )
     with pytest.raises(InputError, match="has 5 rows"):
         gradtd.learn(odd, "q_learning", alpha=0.1, n_actions=2, compile=False)
-    with pytest.raises(InputError, match="given one"):
+    with pytest.raises(InputError, match="gets only one"):
         gradtd.Learner(4, "q_learning", alpha=0.1, n_actions=2, gamma=0.9)
     with pytest.raises(InputError, match="n_actions"):
         learned("q_learning", stream, n_actions=0)

@@ -188,7 +188,7 @@ def test_list_shows_everything_there_is():
     for word in ("boyan_chain", "impression_gtd", "tdc_transposed", "rmspbe"):
         assert word in output
     assert "(required)" in _run("list", "tdrc").stdout
-    assert "takes no eligibility traces (lam): the gradient of" in _run("list", "residual_gradient").stdout
+    assert "does not support eligibility traces (lam): the gradient of" in _run("list", "residual_gradient").stdout
     assert "gradtd run boyan_chain lstd --set lam=4/5" in _run("list", "lstd").stdout
     assert "branching" in _run("list", "garnet").stdout
     walk = _run("list", "random_walk_tabular").stdout

@@ -95,7 +95,7 @@ def test_a_target_that_exits_does_not_pass_the_gate(log, tmp_path, text):
     ("options", "sentence"),
     [
         (("--target", "behaviour", "--better-than", "behaviour"), "is the only target"),
-        (("--target", "behaviour=target", "--better-than", "behaviour"), "name the target otherwise"),
+        (("--target", "behaviour=target", "--better-than", "behaviour"), "give the target another name"),
         (("--at-least", "nan"), "--at-least must be finite"),
     ],
 )

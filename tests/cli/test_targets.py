@@ -76,11 +76,11 @@ def test_several_targets_have_names(typed, log, tmp_path):  # noqa: F811
     ("arguments", "message"),
     [
         (["--target", "nowhere.py:careful"], "there is no file 'nowhere.py'"),
-        (["--target", "policies.py"], "needs the function's name, too: policies.py:FUNCTION"),
+        (["--target", "policies.py"], "also needs the name of the function: policies.py:FUNCTION"),
         (["--target", "policies.py:carefull"], "has no function 'carefull'; it has careful, greedy, broken"),
         (["--target", "policies.py:limit"], "has no function 'limit'"),
         (["--target", "policies.py:broken"], "failed: NameError: name 'nothing' is not defined"),
-        (["--target", "bad.py:careful"], "the file cannot be run: ModuleNotFoundError: No module named"),
+        (["--target", "bad.py:careful"], "the file raised an error: ModuleNotFoundError: No module named"),
         (["--target", "=uniform"], "--target takes a target or NAME=TARGET, got '=uniform'"),
         (["--target", "a=uniform", "--target", "a=behaviour"], "two targets have the name 'a'"),
         (["--target", "pi_0,"], "--target takes one column per action, separated by commas"),

@@ -47,7 +47,7 @@ def test_traces(trace, tmp_path):
     assert found["floor"] == pytest.approx(row.floor)
     assert found["alpha_corrected"] < found["alpha_star"]
     assert found["alpha_paper"] is None
-    assert found["notes"][0] == "the paper prints nothing for lambda above 0: its column is empty."
+    assert found["notes"][0] == "the paper has no constants for lambda above 0, so its column is empty."
     picture = tmp_path / "it.svg"
     shown = _run(*typed, "--plot", str(picture), "--steps", "50", "--runs", "3").stdout
     assert f"lam 0.4 ({trace})" in shown
@@ -65,7 +65,7 @@ def test_known_value_and_a_given_step_size():
     assert found["alpha"] / found["alpha_star"] == pytest.approx(0.126, abs=5e-4)
     assert found["floor"] <= found["floor_bound"]
     assert found["q_paper"] is None
-    assert "Theorem 2 says nothing for alpha = 10" in found["notes"][0]
+    assert "Theorem 2 does not apply to alpha = 10" in found["notes"][0]
 
 
 def test_an_unstable_step_size_has_no_floor_and_a_sentence():

@@ -153,7 +153,7 @@ def test_parts_of_a_stored_stream_are_of_one_kind(tmp_path):
     nothing = np.zeros(0, STEP)
     with Writer(tmp_path / "a", "a") as out:
         out.add(np.ones((2, D), np.float32), nothing)
-        with pytest.raises(gradtd.InputError, match="float64, those before of float32"):
+        with pytest.raises(gradtd.InputError, match="float64, earlier parts of float32"):
             out.add(np.ones((2, D)), nothing)
     with Writer(tmp_path / "b", "b") as out:
         out.add(np.ones((2, D)), nothing)

@@ -243,7 +243,7 @@ def test_a_folder_is_whole_or_not_there(tmp_path, folder):
     with pytest.raises(gradtd.InputError, match="has 2 features"):
         _write_uneven(tmp_path / "x")
     assert list(tmp_path.iterdir()) == []
-    with pytest.raises(gradtd.InputError, match="sparse features and another dense"):
+    with pytest.raises(gradtd.InputError, match="sparse features and others dense"):
         _write_both(tmp_path / "x")
 
 

@@ -405,7 +405,7 @@ def test_next_observations_that_are_no_rows_need_probabilities_of_their_own(worl
 
 
 def test_traces_over_real_actions_are_refused():
-    with pytest.raises(InputError, match=r"for real actions.*Leave lam out"):
+    with pytest.raises(InputError, match=r"for continuous actions.*Leave lam out"):
         gradtd.evaluate(
             tracking(),
             gamma=0.9,

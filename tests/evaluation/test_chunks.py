@@ -84,12 +84,12 @@ def test_without_t_the_sentence_says_which_of_two_it_may_be(tmp_path):
 def test_ids_in_several_files_that_were_taken_as_one_episode_are_noted(tmp_path):
     """Nothing contradicts it: no row is an end, and t goes on."""
     log = written(tmp_path, *(rows(k, clock=STEPS * k, without=["terminated"]) for k in range(2)))
-    assert any("Some ids occur in several files (9 of them)" in note for note in evaluate(log).notes)
+    assert any("Some episode ids occur in several files (9 of them)" in note for note in evaluate(log).notes)
 
 
 def test_rows_that_clash_within_a_file_are_told_as_before(tmp_path):
     log = written(tmp_path, pa.concat_tables([rows(0), rows(1)]), rows(2, first=30))
-    with pytest.raises(gradtd.InputError, match=r"have the same episode and t .* that one is of episode"):
+    with pytest.raises(gradtd.InputError, match=r"have the same episode and t .* this row belongs to episode"):
         evaluate(log)
 
 
@@ -145,7 +145,7 @@ def test_without_a_column_episodes_are_cut_after_their_ends_as_in_memory(
     assert ours.value == pytest.approx(memory.value, rel=1e-9)
     assert (ours.episodes, ours.steps) == (memory.episodes, memory.steps)
     assert ours.diagnostics.truncated == memory.diagnostics.truncated > 0
-    assert any("there is no episode column: episodes were cut after rows" in note for note in ours.notes)
+    assert any("there is no episode column: episodes were split after rows" in note for note in ours.notes)
     assert any("so the interval depends on that order" in note for note in ours.notes)
     assert any("2 episodes continued in the next file" in note for note in ours.notes)
     assert any(note.startswith("Episodes without an end in the log") and note.endswith(": 1.") for note in memory.notes)
@@ -171,7 +171,7 @@ def test_an_end_that_is_not_marked_is_seen_where_t_falls(tmp_path, some_episodes
 
 def test_what_does_not_tell_where_episodes_end_is_refused(tmp_path, some_episodes):
     log, _ = _unnumbered(tmp_path, some_episodes, without=["terminated", "truncated"])
-    with pytest.raises(gradtd.InputError, match="no column of episodes, and none that says terminated or truncated"):
+    with pytest.raises(gradtd.InputError, match="neither an episode column nor a terminated or truncated column"):
         evaluate(log)
     (tmp_path / "two").mkdir()
     log, last = _unnumbered(tmp_path / "two", some_episodes, at=12)
@@ -182,7 +182,7 @@ def test_what_does_not_tell_where_episodes_end_is_refused(tmp_path, some_episode
     flags = pa.array([None, *table["truncated"].to_pylist()[1:]])
     pq.write_table(table.set_column(table.schema.get_field_index("truncated"), "truncated", flags), file)
     with pytest.raises(
-        gradtd.InputError, match=rf"'truncated' has no .* row 0.*Row 0 is row {last[12] + 1} of the log"
+        gradtd.InputError, match=rf"'truncated' has no .* row 0.*Row 0 there is row {last[12] + 1} of the log"
     ):
         evaluate(log)
 

@@ -125,7 +125,7 @@ def test_what_is_refused_in_parts(tmp_path):
     for name, column, message in (
         ("ward", np.full(720, "one"), "cluster='ward' has the same value in all rows"),
         ("ward", np.where(np.arange(720) == 400, "other", log["ward"]), "cluster='ward' changes within episode 133"),
-        ("place", log["ward"], "cluster='ward' is no column of the log"),
+        ("place", log["ward"], "cluster='ward' is not a column of the log"),
     ):
         table = {other: values for other, values in log.items() if other != "ward"} | {name: column}
         for k, some in enumerate((slice(0, 400), slice(400, 720))):
@@ -134,7 +134,7 @@ def test_what_is_refused_in_parts(tmp_path):
         with pytest.raises(InputError, match=message):
             evaluate(str(tmp_path), None, 0.9, inference=Inference(cluster="ward"), machine=machine)
     machine = Machine(threads=1, checkpoint=tmp_path / "sums")
-    with pytest.raises(InputError, match="cluster is not for a checkpoint"):
+    with pytest.raises(InputError, match="cluster cannot be combined with a checkpoint"):
         evaluate(str(tmp_path), None, 0.9, inference=Inference(cluster="place"), machine=machine)
 
 
@@ -153,7 +153,7 @@ def test_clustered_intervals_cover():
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"inference": Inference(cluster="ward")}, "cluster='ward' is no column of the log"),
+        ({"inference": Inference(cluster="ward")}, "cluster='ward' is not a column of the log"),
         ({"inference": Inference(cluster=3)}, "cluster must be the name of a column, got int"),
         ({"inference": Inference(cluster="hospital"), "algorithm": "lstd"}, "cluster needs algorithm='auto'"),
         ({"inference": Inference(cluster="hospital", block_length=5)}, "cluster and block_length"),

@@ -115,7 +115,7 @@ def test_episodes_that_begin_anew_in_every_file_are_not_taken_for_one(tmp_path, 
         if not ends:
             del rows["terminated"]
         pq.write_table(pa.table(rows), tmp_path / f"{name}.parquet")
-    with pytest.raises(InputError, match="must be consecutive, and some ids occur in several files"):
+    with pytest.raises(InputError, match="must be consecutive, but some ids occur in several files"):
         _evaluate(tmp_path)
 
 
@@ -137,7 +137,7 @@ def test_a_row_is_told_by_its_episode(tmp_path, bad):
     rows = table(12)
     rows["reward"][30] = bad
     pq.write_table(pa.table(rows), tmp_path / "log.parquet")
-    with pytest.raises(InputError, match=r"row \d+ is .*that one is of episode 7\."):
+    with pytest.raises(InputError, match=r"row \d+ is .*this row belongs to episode 7\."):
         _evaluate(tmp_path / "log.parquet")
 
 

@@ -102,7 +102,7 @@ def test_large_weights_that_met_no_reward_yet():
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        ({"fewest_effective_pieces": 1e9}, "rests on"),
+        ({"fewest_effective_pieces": 1e9}, "depends on"),
         ({"most_bias": 0.0}, "refits are biased"),
         ({"most_lacking": -1.0}, ""),
         ({"fewest_surprises": np.inf}, "show no TD error yet"),

@@ -140,7 +140,7 @@ def test_logs_that_cannot_be_read_in_parts_are_refused(table, tmp_path):
         _evaluate({"obs": [1.0]})
     rows = table.drop_columns(["episode", "terminated", "truncated"])
     pq.write_table(rows.append_column("t", pa.array(np.arange(len(rows)))), tmp_path / "none.parquet")
-    with pytest.raises(gradtd.InputError, match="has no column of episodes"):
+    with pytest.raises(gradtd.InputError, match="has neither an episode column"):
         _evaluate(tmp_path / "none.parquet")
     with pytest.raises(gradtd.InputError, match="no file matches"):
         _evaluate(tmp_path / "*.pq")

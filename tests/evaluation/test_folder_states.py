@@ -98,7 +98,7 @@ def test_rare_states_share_a_feature_as_in_memory(ids_apart, tmp_path, evaluate_
     some = np.array([1, 3, 9, 15, 999, 1899])
     np.testing.assert_allclose(ours(some), memory(some), rtol=1e-8)
     for found in (ours, memory):
-        assert any("most frequent have a feature each" in note for note in found.notes)
+        assert any("most frequent have one feature each" in note for note in found.notes)
 
 
 def test_beyond_a_thousand_states_neighbours_share_a_feature_as_in_memory(ids_apart, tmp_path, evaluate_both):

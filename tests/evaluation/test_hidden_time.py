@@ -34,7 +34,7 @@ def test_a_hidden_time_is_refused(kind):
     found = evaluate(of_fixed_length(kind), gamma=GAMMA, features=named, machine=Machine(threads=1))
     assert found.verdict == "not usable"
     assert next(row for row in found.estimates if row.method == "lstd").high < TRUTH
-    assert any("do not contain it" in reason and "truncated" in reason for reason in found.reasons), found.reasons
+    assert any("do not contain" in reason and "truncated" in reason for reason in found.reasons), found.reasons
     timed = [check for check in found.checks if check.kind == "time" and check.low <= TRUTH <= check.high]
     assert timed
     cured = evaluate(of_fixed_length(kind), gamma=GAMMA, machine=Machine(threads=1))  # takes the time by itself
@@ -63,7 +63,7 @@ def test_a_hidden_time_is_refused_in_parts_and_for_values_of_actions(tmp_path):
     whole = evaluate(str(path), gamma=GAMMA, features="identity", machine=Machine(threads=1))
     for one in (found, whole):
         assert one.verdict == "not usable"
-        assert any("do not contain it" in reason for reason in one.reasons)
+        assert any("do not contain" in reason for reason in one.reasons)
     both = [next(check for check in one.checks if check.kind == "time") for one in (found, whole)]
     assert both[0].value == pytest.approx(both[1].value, rel=1e-6)
     rng, states = np.random.default_rng(2), of_fixed_length("states", 2)

@@ -67,7 +67,7 @@ def test_the_side_of_the_skew_is_longer():
         (fit_of(np.r_[-1.0, 1.0, -1.0, 1.0], value=np.nan), "no number"),
         (fit_of([np.inf, 0.0, 1.0]), "no number"),
         (fit_of(np.zeros(9)), "no width"),
-        (fit_of(np.r_[9.0, np.full(90, -0.1)]), "rests on 1.0 pieces"),
+        (fit_of(np.r_[9.0, np.full(90, -0.1)]), "depends on 1.0 pieces"),
         (fit_of(np.r_[-1.0, 1.0, -1.0, 1.0], bias=1.0), "refits are biased by"),
     ],
 )

@@ -91,7 +91,7 @@ def test_a_function_that_reads_what_nobody_can_compare_is_refused(tmp_path):
     log = _states(tmp_path / "log", "a", 0, 40)
     table = {"share": 0.7}
     by_table = lambda seen: np.tile([1 - table["share"], table["share"]], (len(seen), 1))  # noqa: E731
-    with pytest.raises(gradtd.InputError, match=r"the target reads 'table' \(dict\), and gradtd could not detect"):
+    with pytest.raises(gradtd.InputError, match=r"the target reads 'table' \(dict\). gradtd could not detect"):
         _evaluate(log, tmp_path / "sums", target=by_table)
     with pytest.raises(gradtd.InputError, match="reads what a _Policy holds"):
         _evaluate(log, tmp_path / "sums", target=_Policy())

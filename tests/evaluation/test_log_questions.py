@@ -98,9 +98,9 @@ def test_what_was_all_trained_on_is_refused():
     log = _log(20)
     for given, said in (
         (sorted(set(log["episode"].tolist())), "looks better than it is"),
-        ([1], "does not have, such as '1'"),
+        ([1], "not in the log, such as '1'"),
         ("hours", "must contain 0 and 1"),
-        ("nothing", "is no column of the log"),
+        ("nothing", "is not a column of the log"),
         (3, "a list of ids"),
         (iter([10, 13]), "a list of ids"),  # a second evaluation would leave nothing out
         (b"10", "a list of ids"),
@@ -181,7 +181,7 @@ def test_times_in_parts_are_those_in_memory(tmp_path, small_units):
     ]
     assert both[0].value == pytest.approx(both[1].value, rel=1e-9)
     for name, given in (("time_column", "hours"), ("by", "ward"), ("trained_on", "train"), ("cluster", "ward")):
-        with pytest.raises(gradtd.InputError, match=f"{name} is not for a checkpoint"):
+        with pytest.raises(gradtd.InputError, match=f"{name} cannot be combined with a checkpoint"):
             _in_parts(path, Machine(checkpoint=tmp_path / "sums"), **{name: given})
 
 
@@ -222,15 +222,15 @@ def test_episodes_that_were_trained_on_are_left_out_in_parts(tmp_path, small_par
         assert (made.steps, made.episodes) == (memory.steps, memory.episodes)
         if not real:  # features of real observations are fitted to a sample
             assert made.value == pytest.approx(memory.value, rel=1e-9)
-    with pytest.raises(gradtd.InputError, match="1 episodes that the log does not have, such as 'nobody'"):
+    with pytest.raises(gradtd.InputError, match="1 episodes that are not in the log, such as 'nobody'"):
         _in_parts(path, trained_on=[*ids, "nobody"])
-    with pytest.raises(gradtd.InputError, match="1 episodes that the log does not have, such as '1_0'"):
+    with pytest.raises(gradtd.InputError, match="1 episodes that are not in the log, such as '1_0'"):
         _in_parts(path, trained_on=[*ids, "1_0"])  # Python reads it as the number 10, which is there
     with pytest.raises(gradtd.InputError, match="Keep some episodes out"):
         _in_parts(path, trained_on=np.unique(log["episode"]).tolist())
     with pytest.raises(gradtd.InputError, match="must contain 0 and 1"):
         _in_parts(path, trained_on="ward")
-    with pytest.raises(gradtd.InputError, match="'trains' is no column"):
+    with pytest.raises(gradtd.InputError, match="'trains' is not a column"):
         _in_parts(path, trained_on="trains")
 
 
@@ -278,7 +278,7 @@ def test_groups_of_the_episodes_that_are_left(tmp_path, small_parts):
     assert [(one.name, one.episodes) for one in made.groups] == [("b", 30), ("c", 30), ("d", 30)]
     assert [one.name for one in memory.groups] == ["b", "c", "d"]
     assert [one.value for one in made.groups] == pytest.approx([one.value for one in memory.groups], rel=1e-9)
-    with pytest.raises(gradtd.InputError, match="by='wards' is no column"):
+    with pytest.raises(gradtd.InputError, match="by='wards' is not a column"):
         _in_parts(path, by="wards")
 
 

@@ -82,8 +82,8 @@ def test_the_step_before_and_the_time_by_hand():
     before = np.r_[np.zeros((1, now.shape[1])), now[:-1]]
     before[first] = 0
     p, effect = by_hand(steps, solution, fit, before)
-    assert found["the step before"].p == pytest.approx(p, rel=1e-6)
-    assert found["the step before"].effect == pytest.approx(effect, rel=1e-6)
+    assert found["the previous step"].p == pytest.approx(p, rel=1e-6)
+    assert found["the previous step"].effect == pytest.approx(effect, rel=1e-6)
     means = []
     for decay in (0.5, 0.9):
         mean = np.zeros_like(now)
@@ -116,7 +116,7 @@ def test_a_hidden_switch_is_found():
     rng = np.random.default_rng(5)
     found = [predicted(*as_steps(ring(rng)), 150) for _ in range(10)]
     assert all(made[0].is_far(DEFAULT, endless=False) for made in found)
-    assert {made[0].what for made in found} <= {"the step before", "earlier steps"}
+    assert {made[0].what for made in found} <= {"the previous step", "earlier steps"}
 
 
 def test_a_small_part_of_what_comes_next_is_no_objection():

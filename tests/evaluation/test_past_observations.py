@@ -171,7 +171,7 @@ def test_the_later_part_of_a_log():
 
 def test_what_cannot_have_a_past_is_refused():
     one = {"obs": [0, 1] * 30, "reward": [1.0, 0.0] * 30, "rho": [1.0] * 60}
-    with pytest.raises(InputError, match="so no past"):
+    with pytest.raises(InputError, match="therefore no past"):
         evaluate(one, gamma=0.0, log_format=LogFormat(one_step=True), inference=Inference(history=2), progress=False)
     with pytest.raises(InputError, match="since must be"):
         Inference(since=-1)

@@ -206,7 +206,7 @@ def test_the_command_says_and_draws_it(tmp_path):
     given = ["evaluate", str(path), "--gamma", ".9", "--target", "uniform", "--confounding", "1.5", "--threads", "1"]
     page = tmp_path / "page.html"
     outcome = CliRunner().invoke(app, [*given, "--page", str(page)])
-    assert "Unrecorded cause: with one that changes the odds of every action by a factor of up to 1.5" in outcome.output
+    assert "Unrecorded cause: if it changes the odds of every action by a factor of up to 1.5" in outcome.output
     assert "strength of the unrecorded cause" in page.read_text()
     told = json.loads(CliRunner().invoke(app, [*given, "--against", "0", "--json"]).output)["confounding"]
     assert told["against"] == 0

@@ -97,7 +97,7 @@ def test_what_cannot_be_watched_is_refused(tmp_path, some_episodes):
         with pytest.raises(gradtd.InputError, match=f"has looks with {next(iter(other))}"):
             list(keep_watching(start_watch(log, out, **(GIVEN | other)), 0, once=True))
     (out / "looks.json").write_text("{}")
-    with pytest.raises(gradtd.InputError, match="looks that gradtd watch keeps"):
+    with pytest.raises(gradtd.InputError, match="looks written by gradtd watch"):
         start_watch(log, out, **GIVEN).looks()
 
 
@@ -138,7 +138,7 @@ def test_kept_looks_that_none_of_ours_would_be_are_refused(tmp_path, some_episod
         told = json.loads(kept)
         make(told)
         (out / "looks.json").write_text(json.dumps(told))
-        assert "looks that gradtd watch keeps" in _refused(start_watch(log, out, **GIVEN)), damage
+        assert "looks written by gradtd watch" in _refused(start_watch(log, out, **GIVEN)), damage
 
 
 def test_a_file_that_is_gone_is_named(tmp_path, some_episodes):

@@ -122,7 +122,7 @@ def test_bins_that_are_refused(bins, message):
 
 def test_actions_that_cannot_be_binned_are_refused():
     columns = real_bandit(0, n=200)
-    with pytest.raises(gradtd.InputError, match="an action of arrays is 2 numbers"):
+    with pytest.raises(gradtd.InputError, match="an action of arrays has 2 numbers"):
         improved(columns | {"action": np.stack([columns["action"]] * 2, axis=1)})
 
 

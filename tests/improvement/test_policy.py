@@ -82,7 +82,7 @@ def test_actions_with_names_are_matched_by_name():
     other = gradtd.read_log(columns, actions=["low", "mid", "high"])
     first = gradtd.evaluate(columns, found.policy, 0.9, progress=False).value
     assert gradtd.evaluate(other, found.policy, 0.9, progress=False).value == pytest.approx(first)
-    with pytest.raises(gradtd.InputError, match="actions that the log does not have: mid"):
+    with pytest.raises(gradtd.InputError, match="actions that are not in the log: mid"):
         found.policy.for_log(replace(other, action_labels=("low", "high")))
 
 
@@ -143,7 +143,7 @@ def test_a_log_with_other_observations_is_refused(tmp_path):
     found = gradtd.improve(table, 1.0, least=5, features="fourier:order=2", progress=False, log_format=one)
     policy = gradtd.load_policy(found.policy.save(tmp_path / "policy.npz"))
     assert gradtd.evaluate(table, policy, 1.0, log_format=one, progress=False).value > 0.8
-    with pytest.raises(gradtd.InputError, match="learned from observations of x, v, and those of this log are v, x"):
+    with pytest.raises(gradtd.InputError, match="learned from observations of x, v, but those of this log are v, x"):
         gradtd.evaluate(table, policy, 1.0, log_format=swapped, progress=False)
 
 

@@ -164,7 +164,7 @@ def test_it_is_not_usable(frame, name):
 REFUSED = {
     "sorted within episodes": (lambda d: untimed(d).sort_values(["episode", "obs"]), "continues the same episode"),
     "two episodes with one number": (lambda d: untimed(d).assign(episode=d.episode // 2), "unique number"),
-    "interleaved by time": (lambda d: untimed(d).iloc[np.argsort(d.t.values, kind="stable")], "rows of others"),
+    "interleaved by time": (lambda d: untimed(d).iloc[np.argsort(d.t.values, kind="stable")], "rows of other episodes"),
     "sampled with replacement": (lambda d: d.sample(frac=1.2, replace=True, random_state=0), "same episode and t"),
 }
 

@@ -198,7 +198,7 @@ def test_names_and_shapes_survive_writing(tmp_path):
     for path, sentence in [("log.npz", "ends in .parquet or .csv"), ("none/log.csv", "no folder")]:
         with pytest.raises(InputError, match=sentence):
             write_log(log, tmp_path / path)
-    with pytest.raises(InputError, match="would get another role when read back"):
+    with pytest.raises(InputError, match="would be read back in another role"):
         write_log(read_log({**base, "obs": [1, 2, 3]}, keep="reward"), tmp_path / "log.csv")
 
 
@@ -263,7 +263,7 @@ def test_damaged_and_foreign_files(tmp_path):
         ("text.csv", "'reward' must contain one number per row, got text"),
         ("ragged.csv", "'ragged.csv' cannot be read as CSV"),
         ("log.pkl", "does not load"),
-        ("log.npz", "cannot be read as .npz, it may be damaged"),
+        ("log.npz", "cannot be read as .npz; it may be damaged"),
         ("log.xlsx", r"gradtd.read_log\(pandas.read_excel\('log.xlsx'\)\)"),
         ("nothing", "has no Parquet file"),
         ("foreign", "has 'readme.txt'"),

@@ -133,7 +133,7 @@ def test_text_that_looks_like_a_number_and_is_none_stays_text(word, tmp_path):
     rest = {name: values for name, values in table().items() if name != "obs"}
     assert read_log(pa.table(rest | {f"obs_{name}": np.arange(40.0) for name in (word, "1")})).n_episodes == 40
     (tmp_path / "log.json").write_text(json.dumps({"obs": {word: 1, "1": 2}, "reward": {word: 1, "1": 2}}))
-    with pytest.raises(InputError, match="holds bytes or nested"):
+    with pytest.raises(InputError, match="contains bytes or nested"):
         read_log(tmp_path / "log.json")
     assert listed_actions(f"{word},1") == [word, "1"]
 

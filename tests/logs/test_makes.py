@@ -382,7 +382,7 @@ def test_a_replay_buffer_of_stable_baselines():
     assert (len(log), log.n_episodes, int(log.terminated.sum())) == (12, 5, 3)
     assert np.array_equal(log.reward, columns()["reward"])
     log = read_log(buffer(full=True))
-    assert "Rows of episodes whose beginning the buffer has overwritten, dropped: 7." in log.notes
+    assert "Rows dropped, because the start of their episode was overwritten: 7." in log.notes
     assert np.array_equal(log.reward, np.r_[columns()["reward"][2:4], columns()["reward"][9:12]])
     with pytest.raises(InputError, match=r"the ReplayBuffer is empty"):
         read_log(ReplayBuffer(**(vars(buffer()) | {"pos": 0})))

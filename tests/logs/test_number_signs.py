@@ -78,7 +78,10 @@ BROKEN = {
         lambda t: t | {"target_prob": t["target_prob"][MIXED]},
         "do not have mean 1, as correct ratios do",
     ),
-    "the target shifted": (lambda t: t | {"target_prob": np.roll(t["target_prob"], 1)}, "seem to be shifted by a row"),
+    "the target shifted": (
+        lambda t: t | {"target_prob": np.roll(t["target_prob"], 1)},
+        "seem to be shifted by one row",
+    ),
     "the reward among the observations": (lambda t: t | {"obs_2": t["reward"]}, "is the reward of the same row"),
     "the reward, scaled": (lambda t: t | {"obs_2": 3 - 2 * t["reward"]}, "is the reward of the same row"),
     "the action among the observations": (lambda t: t | {"obs_2": t["action"] / 2}, "is the action of the same row"),
@@ -129,7 +132,7 @@ def test_a_target_of_other_rows_whose_ratios_have_the_mean_1():
     taken = np.where((x > 0) == action, 0.8, 0.2)
     assert "may be in another order" not in said(table | {"target_prob": taken}, one_step=True)
     assert "may be in another order" in said(table | {"target_prob": taken[MIXED]}, one_step=True)
-    assert "seem to be shifted by a row" in said(table | {"target_prob": np.roll(taken, 1)}, one_step=True)
+    assert "seem to be shifted by one row" in said(table | {"target_prob": np.roll(taken, 1)}, one_step=True)
 
 
 def test_rows_of_devices_that_are_mixed():
@@ -155,9 +158,9 @@ def test_categories_that_nobody_ordered_are_a_guess():
 def test_an_array_beside_a_frame_whose_rows_were_moved():
     frame = pd.DataFrame(walk(target_prob=None))
     moved = frame.sample(frac=1, random_state=1)
-    assert "its rows were moved" in said(moved, walk()["target_prob"])
-    assert "its rows were moved" not in said(moved, pd.Series(walk()["target_prob"]))
-    assert "its rows were moved" not in said(frame, walk()["target_prob"])
+    assert "its rows were reordered" in said(moved, walk()["target_prob"])
+    assert "its rows were reordered" not in said(moved, pd.Series(walk()["target_prob"]))
+    assert "its rows were reordered" not in said(frame, walk()["target_prob"])
 
 
 @pytest.mark.parametrize("form", ["columns", "lists"])

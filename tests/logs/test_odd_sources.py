@@ -179,7 +179,7 @@ def test_rows_of_columns_go_by_their_number(tmp_path):
     columns["obs"] = dict(reversed(columns["obs"].items()))
     assert _json(tmp_path, columns).observations.ravel().tolist() == [0.0, 0.5, 1.0]
     columns["obs"]["7"] = columns["obs"].pop("1")
-    with pytest.raises(InputError, match="the column 'obs' has other row numbers than 'episode'"):
+    with pytest.raises(InputError, match="the column 'obs' has different row numbers from 'episode'"):
         _json(tmp_path, columns)
 
 

@@ -59,7 +59,7 @@ def test_a_row_group_with_fewer_rows_than_it_says_is_refused(path):
     seen = survey(ParquetTable("log", [path]), "episode")
     more = seen.stretches[1]._replace(rows=200)
     part = Part((seen.stretches[0], more), np.array([0, 350]), seen.hashes[:1])
-    with pytest.raises(InputError, match=r"'log\.parquet' has fewer rows than its metadata say"):
+    with pytest.raises(InputError, match=r"'log\.parquet' has fewer rows than its metadata state"):
         list(part.batches(["t"]))
 
 

@@ -209,7 +209,7 @@ def test_real_actions_of_a_deterministic_policy_need_action_values_and_get_them(
         clean(action=OBS[:, 0] + 0.5 * ACTION), function, 0.9, features="identity", value_function="action"
     )
     assert found.value == pytest.approx(wanted.value, rel=1e-4)
-    assert any("gives one real action per observation and no density" in one for one in found.warnings)
+    assert any("returns one continuous action per observation and no density" in one for one in found.warnings)
 
 
 DRAWS = np.random.default_rng(5)

@@ -145,7 +145,7 @@ def test_missing_next_observations():
     assert_same_log(log, read_log(without_next()))
     with pytest.raises(InputError, match=r"'next_obs_0' must be finite: row 1 is nan inside"):
         read_log(small(next_obs_0=[1.0, nan, 3.0, 11.0, 12.0], next_obs_1=[5.5, nan, 8.0, 7.0, 9.0]))
-    with pytest.raises(InputError, match="next observation of row 4 has 'next_obs_0' missing, but not all"):
+    with pytest.raises(InputError, match="next observation of row 4 lacks 'next_obs_0', but not all"):
         read_log(small(terminated=[0, 0, 1, 0, 1], next_obs_0=[1.0, 2.0, 3.0, 11.0, nan]))
     with pytest.raises(InputError, match="'next_obs_1' of the observation must be finite: row 3 is nan"):
         read_log(small(next_obs_1=[5.5, 6.0, 8.0, nan, 9.0]))
@@ -164,7 +164,7 @@ def test_order():
     with pytest.raises(InputError, match=r'read_log\(order="sort"\)'):
         read_log(mixed, order="refuse")
     apart = small(episode=[0, 0, 1, 0, 1], t=None)
-    with pytest.raises(InputError, match="rows 0 and 3 have the same 'episode', and rows of others"):
+    with pytest.raises(InputError, match="rows 0 and 3 have the same 'episode', with rows of other"):
         read_log(apart)
     backwards = small(episode=["b", "b", "b", "a", "a"])
     assert read_log(backwards).reward.tolist() == [4, 5, 1, 2, 3]

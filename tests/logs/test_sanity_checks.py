@@ -33,7 +33,7 @@ def test_a_column_of_bytes_with_a_known_name_is_not_passed_over(tmp_path):
     columns = {name: pa.array(np.asarray(values)) for name, values in small().items()}
     columns["terminated"] = pa.array([b"0", b"0", b"1", b"0", b"0"])
     parquet.write_table(pa.table(columns), tmp_path / "log.parquet")
-    with pytest.raises(InputError, match=r"column 'terminated' looks like the terminated, but holds bytes"):
+    with pytest.raises(InputError, match=r"column 'terminated' looks like the terminated, but contains bytes"):
         read_log(tmp_path / "log.parquet")
     log = read_log(tmp_path / "log.parquet", columns={"terminated": None})
     assert not log.terminated.any()
@@ -110,7 +110,7 @@ def test_next_observations_that_were_rounded_are_no_strangers():
     rounded = {name: table[name].astype(np.float32).astype(float) for name in ("next_obs_0", "next_obs_1")}
     log = read_log(table | rounded)
     assert log.strangers < 1e-10
-    assert any("differ from the following row's observation" in note for note in log.notes)
+    assert any("differ from the observation of the following row" in note for note in log.notes)
 
 
 def test_gaps_in_t_make_no_strangers():

@@ -132,7 +132,7 @@ def test_densities_on_both_sides_keep_working():
         (["pi_0", "pi_1"], "at least 3 actions"),
         (Probabilities(EVERY[:7]), r"one row of probabilities per row of the log \(360\), got 7"),
         (Probabilities(EVERY, order="rows"), "order must be one of table, steps"),
-        (Probabilities(EVERY, after=EVERY[:, :2]), "has 3 actions, and 2 after the step"),
+        (Probabilities(EVERY, after=EVERY[:, :2]), "has 3 actions, and 2 at the next observations"),
         ("pi_0", "is one of several that sum to 1"),
         (lambda states: np.full(len(states), 9), None),
         (lambda states: np.full(len(states), -1), "must be actions, 0 to 2"),
@@ -159,7 +159,7 @@ def test_targets_that_are_refused(target, sentence):
 
 def test_an_unknown_label_is_refused():
     named = table(action=np.array(["left", "stay", "up"])[ACTION])
-    with pytest.raises(InputError, match="'down', which the log does not have; its actions are left, stay, up"):
+    with pytest.raises(InputError, match="'down', which is not in the log; the log's actions are left, stay, up"):
         value(named, lambda states: np.full(len(states), "down"))
 
 

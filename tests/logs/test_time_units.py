@@ -64,5 +64,5 @@ def test_a_time_that_does_not_fit_the_finer_unit_is_named(tmp_path):
     table = pq.read_table(folder / "b.parquet")
     late = pa.array(np.full(len(table), 10**11), pa.timestamp("s"))
     pq.write_table(table.set_column(table.schema.get_field_index("t"), "t", late), folder / "b.parquet")
-    with pytest.raises(gradtd.InputError, match=r"column 't' of 'b.parquet' cannot become timestamp"):
+    with pytest.raises(gradtd.InputError, match=r"column 't' of 'b.parquet' cannot be converted to timestamp"):
         read_log(folder)

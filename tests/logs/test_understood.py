@@ -184,7 +184,7 @@ def test_it_is_shown_as_text_and_as_json():
     told = read_log(visits()).understood
     text = str(told)
     assert "user         user_id  (by name ?)" in text
-    assert "episodes: 18 of 36 rows, 2 rows each; rows of one 'user_id', cut after rows with 'done' ?" in text
+    assert "episodes: 18 of 36 rows, 2 rows each; by 'user_id', cut after rows with 'done' ?" in text
     assert "ends: 18 terminated, 0 truncated" in text
     again = json.loads(json.dumps(told.to_dict()))
     assert Understood.from_dict(again) == told
@@ -215,7 +215,7 @@ def test_a_series_goes_by_its_index():
     assert np.allclose(
         ratios(read_log(doses() | {"b": np.full(30, 0.5)}, columns={"behaviour": "b"}), chance).rho, chance * 2
     )
-    with pytest.raises(InputError, match="the index of target is not that of the log's table"):
+    with pytest.raises(InputError, match="the index of target differs from that of the log's table"):
         ratios(log, pd.Series(np.full(30, 0.5), index=np.arange(30) + 7))
 
 
@@ -304,7 +304,7 @@ def test_the_shares_of_actions_are_those_of_the_log_and_of_the_target():
     for target in (given, taken):
         told = log.understood.with_target(ratios(log, target).shares, log.action_labels)
         assert np.allclose(told.target_shares, [0.7, 0.2, 0.1])
-        line = "share of each action, log -> target: none 33.3% -> 70.0%, low 33.3% -> 20.0%, high 33.3% -> 10.0%"
+        line = "share of each action, log -> target: none: 33.3% -> 70.0%, low: 33.3% -> 20.0%, high: 33.3% -> 10.0%"
         assert line in told.lines()
     own = ratios(log, "behaviour").shares
     assert np.allclose(own, 1 / 3)

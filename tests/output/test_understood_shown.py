@@ -52,10 +52,10 @@ def test_text_page_json_and_notebook_show_it(tmp_path, in_parts):
             "observation: obs (by name ?)" if where in ("page", "notebook") else "observation  obs  (by name ?)",
             "action: act (by name ?)" if where in ("page", "notebook") else "action       act  (by name ?)",
             "not read: note",
-            "episodes: 120 of 240 rows, 2 rows each; rows of one 'user_id', cut after rows with 'done' ?",
+            "episodes: 120 of 240 rows, 2 rows each; by 'user_id', cut after rows with 'done' ?",
             "ends: 120 terminated, 0 truncated",
             "; alphabetical order ?",
-            "share of each action, log -> target: a ",
+            "share of each action, log -> target: a: ",
             "No column numbers the episodes. Rows of one 'user_id' were grouped",
         ):
             assert line in text, (where, line)

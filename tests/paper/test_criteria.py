@@ -117,7 +117,7 @@ def test_what_is_shown_beside_decides_nothing():
 
 def test_since_when_a_line_leads():
     line = criteria.leads_since("a", "b")
-    assert "since step 50" in line(curves(spread=0.0, a=1 - STEPS / 10_000, b=0.5)).measured
+    assert "from step 50" in line(curves(spread=0.0, a=1 - STEPS / 10_000, b=0.5)).measured
     assert "throughout" in line(curves(spread=0.0, a=0.1, b=0.5)).measured
     assert "not ahead" in line(curves(spread=0.0, a=0.6, b=0.5)).measured
     assert line(curves(a=0.1, b=0.5)).holds is None
@@ -168,7 +168,7 @@ def test_a_changed_claim_keeps_its_old_verdict_beside_the_new_one():
     found = verdict(claim, {("fig:rwinv_alpha", "A1"): drawn}, {})
     assert found["verdict"] == "reproduces"
     assert (found["before"]["id"], found["before"]["verdict"]) == ("I8", "does not reproduce")
-    assert found["before"]["why"].startswith("The paper names no step-sizes here.")
+    assert found["before"]["why"].startswith("The paper states no step-sizes here")
     unchanged = next(claim for claim in CLAIMS if claim.id == "D7a")
     assert not any("D7a" in change.now for change in CHANGES)
     lines = {f"Impression GTD alpha={a}": FALLING + k for k, a in enumerate(("0.5", "0.1", "0.05", "0.025"))}

@@ -46,7 +46,7 @@ def test_a_notebook_and_a_terminal_show_the_table(result, diverged):
     assert f"{gradtd.measure(result).mean(axis=0)[-1]:.5g}</td>" in page
     console = Console(width=100, record=True, file=io.StringIO())
     console.print(diverged)
-    assert "3 of 3 runs diverged; each is frozen from that step on." in console.export_text()
+    assert "3 of 3 runs diverged; each is frozen from its step of divergence on." in console.export_text()
 
 
 def test_a_table_says_where_traces_have_an_infinite_variance():

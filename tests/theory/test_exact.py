@@ -375,7 +375,7 @@ def test_bad_input_gets_a_sentence():
             lambda: theory.rate(small_law(1), 1, 9, replacement=False),
             "m1 (without replacement) must be between 1 and 4",
         ),
-        (lambda: theory.error_curve(law, 1, 1, steps=[3, 2]), "numbers that grow"),
+        (lambda: theory.error_curve(law, 1, 1, steps=[3, 2]), "increasing numbers"),
         (lambda: theory.error_curve(law, 1, 1, steps=3, theta0=[1]), "theta0 needs 4 entries, got 1"),
         (lambda: theory.rate(law, 1, 1, symmetric=True, second=law), "cannot be combined"),
         (lambda: theory.rate(law, 1, 1, second="baird"), "same features, got 4 and 8"),
@@ -391,7 +391,7 @@ def test_features_that_depend_on_each_other_are_named():
     law = law_of([[1, 0], [1, 0], [1, 0]], [[-1, 0.3], [-0.5, -0.2], [-1, 0.1]])
     assert law.blind
     assert "rank 1 of 2" in law.notes[0]
-    with pytest.raises(InputError, match="theta moves in 2 directions and A sees 1 of them"):
+    with pytest.raises(InputError, match="theta moves in 2 directions, but A has rank 1"):
         theory.stability_threshold(law, 4)
 
 

@@ -1,4 +1,4 @@
-"""Algorithms. A new one is a function, its `Algorithm`, and a line below."""
+"""Algorithms. To add one, write its function and its `Algorithm`, and add a line below."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ALGORITHMS: dict[str, Algorithm] = {
 
 
 def as_algorithm(algorithm: Algorithm | str) -> Algorithm:
-    """An algorithm, given as itself or by name."""
+    """The algorithm, given as an object or by name."""
     if isinstance(algorithm, Algorithm):
         return algorithm
     if not isinstance(algorithm, str):

@@ -16,9 +16,9 @@ is independent of the batches it multiplies:
     alpha = clip(one-step-optimal less two standard errors of its numerator, lowest, alpha_th / 2)
 
 lowest is alpha_th / 6, times n / 3000 for the first 3000 pairs of batches: until the data clearly support a larger
-step, a short one is taken. If averaged weights are reported, noise matters less later on, so the standard errors are
+step, a short step is used. If averaged weights are reported, noise matters less later on, so the standard errors are
 multiplied by (500 / n)^2 after the first 500 pairs. If the last weights are reported, the standard errors count in
-full, and lowest decays as (1 + n / 300)^(-3/4), so that the noise of the weights goes to zero.
+full, and lowest decays as (1 + n / 300)^(-3/4), so that the noise in the weights vanishes.
 
 If the |g|^2 of a batch exceeds a quarter of the sum over the window, the averages do not reflect it yet: its step is
 shortened to that size. The share of such batches goes to zero as the window grows. Nothing depends on the scale of
@@ -45,8 +45,8 @@ WATCHES = 75
 LOWEST, HIGHEST = 1 / 6, 1 / 2
 """Bounds of the step-size, as parts of the threshold."""
 CAREFUL, FADES, GROWN = 2.0, 500.0, 3000.0
-"""Standard errors subtracted from the estimate of the loss; the number of pairs after which they fade if an average is
-reported; the number of pairs until the lower bound has its full size."""
+"""Number of standard errors subtracted from the estimate of the loss; the number of pairs after which this number
+decreases if an average is reported; the number of pairs until the lower bound has its full size."""
 DECAYS, POWER = 300.0, 0.75
 """Without averaging, the lower bound of the step-size decays as (1 + n / ``DECAYS``)^-``POWER``."""
 SURPRISE = 1 / 4
@@ -55,7 +55,7 @@ SURPRISE = 1 / 4
 
 @lru_cache(maxsize=64)
 def with_chosen_step(weigh: Callable[..., Any], directions: str) -> Callable[..., Any]:
-    """The update of Impression GTD with an automatic step-size; ``weigh(state, now, u)`` turns u into W u."""
+    """The update of Impression GTD with an automatic step-size; ``weigh(state, now, u)`` replaces u by W u."""
     share = 0.5 if directions == "averaged" else 1.0
 
     def look(state: State, stream: StreamView, now: Now, first: Batch, second: Batch, g: Floats, q: Floats) -> float:
@@ -116,7 +116,8 @@ def step_and_learn(state: State, now: Now, loss: float) -> None:
 
 
 def _standard_errors(n: float, decay: float) -> float:
-    """Number of standard errors to subtract after n pairs of batches: all of them if the last weights are reported."""
+    """Number of standard errors to subtract after n pairs of batches: the full number if the last weights are
+    reported."""
     if decay > 0.0 or n <= FADES:
         return CAREFUL
     return CAREFUL * (FADES / n) * (FADES / n)

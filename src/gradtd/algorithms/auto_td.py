@@ -7,7 +7,7 @@ every ratio is 1, A + A' is negative definite with or without traces (Tsitsiklis
 zero. If samples are independent, some constant step-sizes with averaging reach the TD solution at the rate 1/n
 (Lakshminarayanan and Szepesvari 2018). Off-policy such a step-size may not exist, so alpha="auto" is refused.
 
-alpha is a quarter of alpha_th, from the averages up to the update before; it grows to that size over the first 1000
+alpha is a quarter of alpha_th, from the averages up to the previous update; it grows to that size over the first 1000
 updates. If the last weights are reported, it decays as (1 + n / 300)^(-3/4). Consecutive steps are dependent, so with a
 constant step-size even the average is biased (Huo, Chen and Xie 2023): for TD on the latest step, alpha also decays
 with averaging, as (1 + n / 300)^(-1/2). TD has no second batch, so the one-step-optimal step-size cannot be estimated.

@@ -1,10 +1,10 @@
 """Control with linear action values: the next value is that of the greedy action, or of an epsilon-greedy policy.
 
 Rows of features belong to pairs of state and action, those of one state together: row = state n_actions + action. A
-step's ``next_row`` is the first row of the next state, and the rule looks at all its ``n_actions`` rows. The session
-refuses streams with another layout. With n_actions=1, the default, every rule equals the state-value rule that it
-extends. With phi'(pi) = sum_a pi(a|s') phi(s', a), where pi is greedy by theta or epsilon-greedy, delta = r + gamma
-phi'(pi).theta - phi.theta. The mean of delta phi is A_pi theta + b, linear between changes of pi.
+step's ``next_row`` is the first row of the next state, and the rule looks at all its ``n_actions`` rows. gradtd refuses
+streams with another layout. With n_actions=1, the default, every rule equals the state-value rule that it extends. With
+phi'(pi) = sum_a pi(a|s') phi(s', a), where pi is greedy by theta or epsilon-greedy, delta = r + gamma phi'(pi).theta -
+phi.theta. The mean of delta phi is A_pi theta + b, linear between changes of pi.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def greedy_gq(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     """Greedy-GQ: theta += alpha rho (delta phi - gamma phi'(pi) (phi.w));  w += eta alpha (rho delta - phi.w) phi.
 
     Means: A_pi theta + b - D_pi'w, with D_pi = E[rho gamma phi phi'(pi)'], and A_pi theta + b - C w. Cost
-    O(n_actions d). It is TDC with the greedy next features; for a fixed policy take TDC with that policy's mean next
+    O(n_actions d). It is TDC with the greedy next features; for a fixed policy use TDC with that policy's mean next
     features, which is GQ(0). Converges to a stationary point of the MSPBE of a policy that changes with theta. Maei,
     Szepesvari, Bhatnagar and Sutton (2010).
     """
@@ -94,7 +94,7 @@ def _second_vector(n_features: int, hyper: Mapping[str, Any]) -> dict[str, Any]:
     return {"w": np.zeros(n_features)}
 
 
-_ACTIONS = {"n_actions": Parameter(1, "actions, each with its row of features, those of one state together", whole(1))}
+_ACTIONS = {"n_actions": Parameter(1, "number of actions; the rows of a state's actions are consecutive", whole(1))}
 _GREEDY = _ACTIONS | {"epsilon": Parameter(0.0, "the target policy is epsilon-greedy; 0: greedy", checks.fraction)}
 _ROWS = {"theta": Storage.ROWS}
 _WHY = "a trace ends where the action taken is not the target policy's, which changes with theta"
@@ -104,7 +104,8 @@ ALGORITHMS = (
     Algorithm(
         "expected_sarsa",
         expected_sarsa,
-        parameters=_GREEDY | {"epsilon": Parameter(0.1, "of the epsilon-greedy target policy", checks.fraction)},
+        parameters=_GREEDY
+        | {"epsilon": Parameter(0.1, "epsilon of the epsilon-greedy target policy", checks.fraction)},
         storage=_ROWS,
         traces=_WHY,
     ),

@@ -10,10 +10,10 @@
 | shrunken_at_td   | samples of the past  | the latest step      | m d           |
 | direct_gtd       | the latest step      | the step f(t) before | d             |
 
-All have the mean -A'(A theta + b), half the negative gradient of NEU, so they converge to the TD
-solution wherever A is nonsingular, on-policy or off. The two factors must come from independent
-data; "samples of the past" are drawn from the buffer that does not hold the latest step. With ``lam`` the trace e
-replaces the features phi in A and b (`gradtd.compiled.traces`), and nothing else changes.
+All have the mean -A'(A theta + b), half the negative gradient of NEU, so they converge to the TD solution whenever A is
+nonsingular, on- or off-policy. The two factors must come from independent data; "samples of the past" are drawn from
+the buffer that does not hold the latest step. With ``lam`` the trace e replaces the features phi in A and b
+(`gradtd.compiled.traces`), and nothing else changes.
 """
 
 from __future__ import annotations
@@ -43,10 +43,9 @@ from gradtd.estimates import (
 def expected_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     """Expected GTD: theta -= alpha A1'(A2 theta + b2), from all steps of buffer 1 and of buffer 2.
 
-    ``buffers="two"`` as the framework has it, ``"one"`` with all steps in both factors (eq.
-    expectedGTD, Yao and Liu 2008), ``"both"`` the two-directional descent of the empirical NEU
-    (Section 4), half of each direction. The paper uses sums; gradtd divides by the number of steps, so that alpha does
-    not have to shrink like 1/t^2. Cost O(d^2).
+    ``buffers="two"`` follows the framework. ``"one"`` uses all steps in both factors (eq. expectedGTD, Yao and Liu
+    2008). ``"both"`` is the two-directional descent of the empirical NEU (Section 4), half of each direction. The paper
+    uses sums; gradtd divides by the number of steps, so that alpha does not have to shrink like 1/t^2. Cost O(d^2).
     """
     sums_td_update(state.A2, state.b2, state.n2[0], state.theta, state.u)
     sums_transpose_apply(state.A1, state.n1[0], state.u, state.g)

@@ -60,7 +60,7 @@ _IMPRESSION = Algorithm(
     traces=True,
     storage=CLEARED,
     parameters={
-        "alpha": Parameter("auto", "step-size: a number, or auto, which chooses it as it goes", number_or_auto),
+        "alpha": Parameter("auto", "step-size: a number, or auto to choose it during learning", number_or_auto),
         "directions": Parameter(
             "one",
             "one (Algorithm 1), both (each with the full step), averaged (half of each)",

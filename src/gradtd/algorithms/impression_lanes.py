@@ -1,4 +1,4 @@
-"""Impression GTD for many demons of a horde at once (`gradtd.compiled.lanes`): the sums of its updates, by lane."""
+"""Impression GTD for many demons of a horde at once (`gradtd.compiled.lanes`): the sums of its updates in lanes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _enter_with_probe(state: State, stack: Stack, i: int) -> None:
 
 
 def _look_with_probe(stack: Stack, stream: StreamView, first: Batch, second: Batch) -> None:
-    """The same, and v = A2 z, q = A1' v and the loss b1 . u"""
+    """The sums without a probe, and also v = A2 z, q = A1' v and the loss b1 . u"""
     stacked_td_update(stack, stream, second, stack.theta, stack.u, True)
     stacked_td_update(stack, stream, second, stack.z, stack.v, False)
     stacked_transpose_apply(stack, stream, first, stack.u, stack.g, True)
@@ -51,6 +51,6 @@ def _finish_with_probe(state: State, stack: Stack, i: int, now: Now) -> None:
 
 
 LANES = (_enter, _look, _finish)
-"""With a given step-size."""
+"""The functions of lanes for a given step-size."""
 AUTO_LANES = (_enter_with_probe, _look_with_probe, _finish_with_probe)
-"""With an automatic step-size."""
+"""The functions of lanes for an automatic step-size."""

@@ -1,7 +1,7 @@
 """Variants of Impression GTD: both directions, other similarities W, and ``alpha="auto"`` with each of them.
 
 All are theta -= alpha g with g = A1' W (A2 theta + b2) from two batches of independent episodes. A variant combines a
-``gradient`` with the number of directions. The same choices give the same functions, so that they are compiled once.
+``gradient`` with the number of directions. Equal choices give the same function objects, so that each is compiled once.
 `choose_variant` maps hyper-parameters to one of them.
 """
 
@@ -87,7 +87,7 @@ def _both_directions(gradient: Callable[..., Any], share: float) -> Callable[...
     return update
 
 
-# How u = A2 theta + b2 becomes W u, if the step-size is automatic
+# Replace u = A2 theta + b2 by W u, for an automatic step-size
 
 
 def as_it_is(state: State, now: Now, u: Floats) -> None:
@@ -111,7 +111,10 @@ def choose_variant(impression: Algorithm, hyper: Mapping[str, Any]) -> Algorithm
     """The algorithm for these hyper-parameters of Impression GTD: itself, or a variant."""
     similarity, directions = hyper["similarity"], hyper["directions"]
     if callable(similarity) and hyper["lam"] > 0:
-        raise InputError("lam above 0 does not support a kernel as similarity: a trace is a sum of features, not one.")
+        raise InputError(
+            "lam above 0 does not support a kernel as similarity: a trace is a sum of features, and a kernel needs "
+            "single rows."
+        )
     base = replace(impression, choose=None, lanes=None)
     if isinstance(hyper["alpha"], str):
         return _choose_auto(base, similarity, directions)

@@ -42,8 +42,8 @@ def krylov_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None
 
     A and b are sums over all stored steps (the latest ``window`` ones, if given). The inner product
     <a, c> = sum of w_i a_i c_i has weights w_i = n / sum of x_i^2, so the units of a feature do not matter. The sum is
-    at least the usual square of the feature, sum of x_i^4 / sum of x_i^2 over the rows of the table, so a feature that
-    has only tiny values so far gets no large weight. Each step is added to u and to every q. Then, or once ``every``
+    at least the usual square of the feature, sum of x_i^4 / sum of x_i^2 over the rows of the table, so a feature with
+    only tiny values so far does not get a large weight. Each step is added to u and to every q. Then, or once ``every``
     steps have accumulated (earlier if their reads complete a pass over the stored steps), the rule
 
     1. begins a direction if there is no current one: alternately p = w u, the direction of TD, and p = w A' w u, the
@@ -110,7 +110,8 @@ def take_turns_solving(state: State, stream: StreamView, hyper: Hyper, oldest: i
 
 
 def take_turn(state: State, oldest: int, seen: int, every: int, reads: int) -> int:
-    """The number of accumulated steps, if it reaches ``every`` or their reads complete the pass; otherwise 0."""
+    """The number of accumulated steps if it is time to search (``every`` is reached, or the pass is complete), else
+    0."""
     state.counters[WAITING] += 1
     waiting = state.counters[WAITING]
     begin = oldest if state.counters[STAGE] == IDLE else state.counters[NEXT]
@@ -155,7 +156,7 @@ def add_multiples(state: State, stream: StreamView, t: Index, sign: float) -> tu
 
 
 def remove_step(state: State, stream: StreamView, t: Index, share: float) -> None:
-    """Subtract step t from u, every image, the noise and the current direction, also if that has yet to read step t.
+    """Subtract step t from u, every image, the noise and the current direction, even if the latter has not read step t.
 
     A direction is complete only when all steps since its beginning were read.
     """
@@ -288,7 +289,7 @@ def keep_direction(state: State, n: float) -> None:
 
 
 def drop_oldest(state: State) -> None:
-    """Move every kept pair one place towards the front."""
+    """Drop the oldest pair and move the others one place towards the front."""
     for i in range(1, state.counters[KEPT]):
         copy(state.p[i - 1], state.p[i])
         copy(state.q[i - 1], state.q[i])
@@ -299,7 +300,7 @@ def drop_oldest(state: State) -> None:
 def search_line(state: State, p: Floats, q: Floats, n: float, damping: float, times: int) -> None:
     """theta -= a p and u -= a q, with a = <q, u> / (<q, q> + damping noise sum of p^2 / w), w = n / s.
 
-    Equals ``times`` searches: each removes the share f = <q, q> / (...) of the rest along p.
+    This equals ``times`` searches, each of which removes the share f = <q, q> / (...) of the remainder along p.
     """
     along, square, size, small = line_sums(p, q, state.u, state.s, state.inverse, state.least)
     below = n * square + damping * state.noise[0] * size / n + n * krylov_sums.RIDGE**2 * small
@@ -331,11 +332,11 @@ ALGORITHMS = (
         step_size=False,
         traces=True,
         parameters={
-            "M": Parameter(64, "stored steps read each step", whole(2)),
+            "M": Parameter(64, "stored steps read at each step", whole(2)),
             "K": Parameter(5, "directions kept", whole(1)),
             "eps": Parameter(4e-4, "damping of the first steps", at_least(0)),
-            "every": Parameter(0, "steps taken at a time; 0 for 1, or more where features are sparse", whole(0)),
-            "window": Parameter(0, "use the latest steps only, this many; 0 for all", whole(0)),
+            "every": Parameter(0, "steps processed at a time; 0: 1, or more if features are sparse", whole(0)),
+            "window": Parameter(0, "number of latest steps to use; 0: all", whole(0)),
         },
     ),
 )

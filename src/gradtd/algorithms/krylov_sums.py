@@ -1,7 +1,7 @@
-"""Krylov GTD with few features keeps A: searches along A^{-1} u, with the factors of an earlier A.
+"""Krylov GTD with few features, which keeps A and searches along A^{-1} u, with the factors of an earlier A.
 
-A of d features has d^2 entries, n steps have 2 n d. Once n is well above d, A is smaller than the data, and a product
-with A is cheaper than a pass over the steps.
+With d features A has d^2 entries, while n steps have 2 n d. Once n is well above d, A is smaller than the data, and a
+product with A is cheaper than a pass over the steps.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ def can_solve(state: State, stream: StreamView, oldest: int, seen: int) -> bool:
     """Whether to search along p = A^{-1} u: there must be enough steps, and p must not be dominated by noise.
 
     Effective steps are (sum of rho)^2 / sum of rho^2. The noise in A p is about the sum of rho^2 <e, e> (y.p)^2, spread
-    over d features; or else the step to theta - p must not increase the sum of rho^2 <e, e> delta^2, the noise in u.
-    Both conditions fail for LSTD if the effective number of steps is small and A is close to singular. Not tested while
-    u is zero.
+    over d features. If it is too large, the step to theta - p must at least not increase the sum of rho^2 <e, e>
+    delta^2, the noise in u. LSTD fails both conditions if the effective number of steps is small and A is close to
+    singular. The test is skipped while u is zero.
     """
     d = state.sums.shape[0]
     if not state.ratios[0] ** 2 >= PER_FEATURE * d * state.ratios[1] or d == 0 or state.ratios[1] <= 0.0:
@@ -137,7 +137,7 @@ def solve(state: State, stream: StreamView, oldest: int, seen: int) -> None:
 
 
 def fields(n_features: int) -> dict[str, np.ndarray]:
-    """The arrays of this part; empty if A is not kept."""
+    """The state arrays for a kept A; empty if A is not kept."""
     d = n_features if n_features <= LARGEST else 0
     vectors = ("anchor", "root", "left", "move", "moved", "image", "nowhere")
     matrices = {name: np.zeros((d, d)) for name in ("sums", "factors")}

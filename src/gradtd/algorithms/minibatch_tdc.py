@@ -26,7 +26,7 @@ def minibatch_tdc(state: State, stream: StreamView, now: Now, hyper: Hyper) -> N
 def minibatch_tdc_replay(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     """Mini-batch TDC with replay: both directions of TDC, averaged over a batch of past steps, every step.
 
-    Mean of the directions: that of TDC. Cost O(m d) per step, as mini-batch TD.
+    Mean of the directions: that of TDC. Cost O(m d) per step, like mini-batch TD.
     """
     _update_from_batch(state, stream, now, hyper)
 

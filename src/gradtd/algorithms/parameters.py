@@ -9,7 +9,7 @@ from gradtd.core.checks import InputError, above
 
 
 def _only(kind: str, why: str) -> Parameter:
-    """The option ``trace`` of a rule that has one kind of traces."""
+    """The parameter ``trace`` of a rule that supports one kind of traces."""
 
     def check(name: str, value: Any) -> str:
         if value != kind:
@@ -19,7 +19,7 @@ def _only(kind: str, why: str) -> Parameter:
     return Parameter(kind, f"the ratio in a trace: {kind}, as {why}", check)
 
 
-ETA = Parameter(1.0, "second step-size over the first", above(0))
+ETA = Parameter(1.0, "ratio of the second step-size to the first", above(0))
 RIDGE = Parameter(1.0, "multiple of the identity added to the sum over steps", above(0))
 ONLY_RHO = _only("rho", "the emphasis belongs to traces with the full ratio")
 ONLY_CLIPPED = _only("clipped", "this rule clips both ratios")

@@ -21,9 +21,9 @@ from gradtd.estimates import add_features, add_gradient, add_trace, batch_td_upd
 def td(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     """Off-policy TD(lam): theta += alpha rho delta e, with e = phi where lam is 0.
 
-    Mean: A theta + b. Cost O(d). Converges on-policy; off-policy it may diverge (Baird, two_state). On-policy
-    ``alpha="auto"`` chooses the step-size (`gradtd.algorithms.auto_td`).
-    Sutton (1988); with ratios, Precup, Sutton and Singh (2000).
+    Mean: A theta + b. Cost O(d). Converges on-policy; off-policy it may diverge (Baird, two_state). On-policy,
+    ``alpha="auto"`` chooses the step-size (`gradtd.algorithms.auto_td`). Sutton (1988); with ratios, Precup, Sutton and
+    Singh (2000).
     """
     rho_delta = stream.steps[now.t].rho * td_error(stream, now.t, state.theta)
     add_trace(stream, now.t, now.alpha * rho_delta, state.theta)
@@ -74,7 +74,7 @@ def residual_gradient(state: State, stream: StreamView, now: Now, hyper: Hyper) 
 def minibatch_td(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     """Mini-batch TD: theta += alpha times the mean of rho delta e over a batch of past steps; e = phi where lam is 0.
 
-    Mean: A theta + b. Cost O(m d). Less noise than TD, but diverges where TD does. On-policy ``alpha="auto"`` chooses
+    Mean: A theta + b. Cost O(m d). Less noise than TD, but diverges where TD does. On-policy, ``alpha="auto"`` chooses
     the step-size. Paper, Section 4.
     """
     batch_td_update(stream, now.first, state.theta, state.u)
@@ -121,7 +121,7 @@ def _with_auto(rule: Algorithm, update: Plain, init: Plain, hyper: Mapping[str, 
 
 
 _ROWS = {"theta": Storage.ROWS}
-_ALPHA = {"alpha": Parameter(REQUIRED, "step-size: a number, or on-policy also auto", number_or_auto)}
+_ALPHA = {"alpha": Parameter(REQUIRED, "step-size: a number, or (on-policy only) auto", number_or_auto)}
 _TD = Algorithm("td", td, parameters=_ALPHA, traces=True, storage=_ROWS, choose=_choose_td)
 _MINIBATCH_TD = Algorithm(
     "minibatch_td",
@@ -158,7 +158,7 @@ ALGORITHMS = (
         "residual_gradient",
         residual_gradient,
         storage=_ROWS,
-        traces="the gradient of a squared lambda-error holds the TD errors of steps that are still to come",
+        traces="the gradient of a squared lambda-error contains the TD errors of future steps",
     ),
     _MINIBATCH_TD,
 )

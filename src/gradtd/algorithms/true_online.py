@@ -6,8 +6,8 @@ the discount into the state of the step (0 where an episode begins) and v = thet
     e = rho (g lam e + alpha (1 - rho g lam x.e) x)
     theta += (delta + v - v_old) e - alpha rho (v - v_old) x                                     true_online_td
 
-e includes the ratio of the latest step. Steps before the ``start`` of learning leave no trace. Traces and the previous
-theta are arrays, so a step costs O(d) with sparse rows, too.
+e includes the ratio of the latest step. Steps before the ``start`` of learning do not enter the trace. Traces and the
+previous theta are arrays, so a step costs O(d) with sparse rows, too.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ def true_online_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) ->
 
 
 def carried_decay(state: State, stream: StreamView, now: Now, lam: float) -> float:
-    """g lam; at the start of an episode, or if the previous step was not learned from, 0, and every trace is reset."""
+    """g lam, or 0 with every trace reset: at the start of an episode, or if the previous step was before learning
+    started."""
     step = stream.steps[now.t]
     goes_on = now.t > 0 and state.episode[0] == step.episode and state.seen[0] == now.seen - 1
     decay = lam * state.carried[0] if goes_on else 0.0
@@ -79,7 +80,7 @@ def carried_decay(state: State, stream: StreamView, now: Now, lam: float) -> flo
 
 
 def value_change(state: State, stream: StreamView, now: Now) -> float:
-    """v - v_old: how the latest update changed the value of the present state"""
+    """v - v_old: how the latest update changed the value of the current state"""
     return projected(stream, now.t, state.theta) - projected(stream, now.t, state.old)
 
 

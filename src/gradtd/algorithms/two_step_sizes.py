@@ -82,7 +82,7 @@ def tdc_transposed(state: State, stream: StreamView, now: Now, hyper: Hyper) -> 
 
     Means: -A'w and D theta + b - theta - C w. As printed, its fixed point has C w = D theta + b - theta, but the
     derivation before it needs C w = D theta + b - C theta: the two agree only if C theta = theta. So in general it does
-    not converge to the TD solution; `tdc_transposed_corrected` does. Cost O(d), with sparse rows, too. Paper, Section
+    not converge to the TD solution; `tdc_transposed_corrected` does. Cost O(d), also with sparse rows. Paper, Section
     2, the display before eq. tdc.
     """
     rho = stream.steps[now.t].rho
@@ -141,7 +141,7 @@ def htd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
 def htd_with_traces(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     """HTD(lam): theta += alpha (rho delta e - y (rho e - f).w);  w += eta alpha (rho delta e + y (f.w)).
 
-    f is the behaviour's trace, without a ratio: f = gamma lam f + phi. Cost O(d), with sparse rows, too.
+    f is the behaviour's trace, without a ratio: f = gamma lam f + phi. Cost O(d), also with sparse rows.
     """
     rho = stream.steps[now.t].rho
     delta, along_e = td_error(stream, now.t, state.theta), traced(stream, now.t, state.w)
@@ -165,7 +165,7 @@ def trace_without_ratio(state: State, stream: StreamView, now: Now, hyper: Hyper
 def nasa(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     """NASA for NEU: theta -= alpha z / beta;  z += a alpha (rho y (e.u) - z);  u += b alpha (rho delta e - u).
 
-    delta uses the new theta. Averages the GTD direction once more. Cost O(d), with sparse rows, too. Ghadimi,
+    delta uses the new theta. Averages the GTD direction once more. Cost O(d), also with sparse rows. Ghadimi,
     Ruszczynski and Wang (2020), as the paper writes it in Section 2.4 (tau there is alpha here).
     """
     rho = stream.steps[now.t].rho
@@ -215,7 +215,7 @@ ALGORITHMS = (
         tdc_transposed,
         init=_second_vector,
         parameters={"eta": ETA},
-        traces="as printed it does not lead to the TD solution; tdc_transposed_corrected does, and takes lam",
+        traces="as printed it does not reach the TD solution; tdc_transposed_corrected does, and supports lam",
     ),
     Algorithm(
         "tdc_transposed_corrected",

@@ -28,11 +28,11 @@ def svrg_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
         w     += eta alpha (A theta0 + b - C w0 + A_B (theta - theta0) - C_B (w - w0))
 
     from the old theta and w. The sums at the anchor are exact: each arriving step is added to them. The next anchor is
-    theta and w at the moment when its pass over the stored steps begins; the pass reads M of them at each step, and a
-    new pass begins when it ends. Mean: that of GTD2; the noise vanishes as theta and its anchor converge to the
-    solution on the stored steps, so there is no error floor. Cost O((m + M) d), with sparse rows O(d) at least, as the
-    sums at the anchor are added to theta and w at every step. For fixed data, A nonsingular and alpha small enough it
-    converges linearly. Du, Chen, Li, Xiao and Zhou (2017), for fixed data and with a ridge on theta.
+    (theta, w) at the start of a pass over the stored steps. The pass reads M stored steps at each step; when it ends,
+    the next pass begins. Mean: that of GTD2; the noise vanishes as theta and its anchor converge to the solution on the
+    stored steps, so there is no error floor. Cost O((m + M) d), with sparse rows at least O(d), because the sums at the
+    anchor are added to theta and w at every step. For fixed data, A nonsingular and alpha small enough it converges
+    linearly. Du, Chen, Li, Xiao and Zhou (2017), for fixed data and with a ridge on theta.
     """
     n, m = 1.0 / now.seen, 1.0 / now.first.shape[0]
     copy(state.difference, state.theta)
@@ -53,7 +53,7 @@ def svrg_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
 
 
 def add_and_read(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
-    """Add the latest step to the sums at the anchor, and read stored steps for the coming one."""
+    """Add the latest step to the sums at the anchor, and read stored steps for the next anchor."""
     add_at(stream, now.t, state.anchor, state.anchor_w, state.sum, state.sum_w)
     read_for_next_anchor(state, stream, now, int(hyper.M))
 
@@ -67,7 +67,8 @@ def add_at(stream: StreamView, t: Index, theta: Floats, w: Floats, total: Floats
 
 
 def read_for_next_anchor(state: State, stream: StreamView, now: Now, most: int) -> None:
-    """Read the next stored steps for the sums at the coming anchor; after the last one it becomes the anchor."""
+    """Read stored steps for the sums at the next anchor; after the last one, the next anchor replaces the current
+    one."""
     begin = state.read[0]
     if begin == 0:
         begin_pass(state)
@@ -81,7 +82,7 @@ def read_for_next_anchor(state: State, stream: StreamView, now: Now, most: int) 
 
 
 def begin_pass(state: State) -> None:
-    """The coming anchor is the theta and w of now, and its sums are empty."""
+    """Make the current theta and w the next anchor, with empty sums."""
     copy(state.coming, state.theta)
     copy(state.coming_w, state.w)
     fill(state.coming_sum, 0.0)
@@ -89,7 +90,7 @@ def begin_pass(state: State) -> None:
 
 
 def end_pass(state: State) -> None:
-    """The coming anchor becomes the anchor, with its sums."""
+    """Replace the anchor and its sums by the next anchor and its sums."""
     copy(state.anchor, state.coming)
     copy(state.anchor_w, state.coming_w)
     copy(state.sum, state.coming_sum)
@@ -107,19 +108,19 @@ def saga_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
     """SAGA on the saddle point of MSPBE: theta -= alpha (mean of all g kept + mean over the batch of g - g kept).
 
     The saddle function is w'(A theta + b) - w'C w / 2 over all stored steps, as in GTD2 and `svrg_gtd`. The two
-    gradients of step t are g y and a e - c x, with g = rho (e.w), a = rho delta and c = x.w, so that three numbers are
-    all there is to keep of a step: those of its latest visit, g_t, a_t and c_t, first those of its arrival. With n
-    stored steps and a drawn batch B of m,
+    gradients of step t are g y and a e - c x, with g = rho (e.w), a = rho delta and c = x.w, so three numbers per step
+    suffice: g_t, a_t and c_t of its latest visit, at first those of its arrival. With n stored steps and a drawn batch
+    B of m,
 
         theta -= alpha     (sum of g_t y_t / n + sum over B of (g - g_t) y_t / m)
         w     += eta alpha (sum of a_t e_t - c_t x_t / n + sum over B of ((a - a_t) e_t - (c - c_t) x_t) / m)
 
-    from the old theta and w; then the numbers of the batch become the new ones. The sums over all stored steps are kept
-    up to date. With ``capacity`` only so many steps, the latest, are stored and drawn from; a step that leaves takes
-    its terms along. Mean: that of GTD2; the noise vanishes as theta comes to rest, so there is no floor. Cost O(m d),
-    with sparse rows O(d) at least, as the sums are added to theta and w at every step; and three numbers a stored step.
-    For fixed data, A nonsingular and alpha small enough it converges linearly. Du, Chen, Li, Xiao and Zhou (2017), for
-    fixed data and with a ridge on theta.
+    from the old theta and w; then the numbers of the batch are replaced by the new ones. The sums over all stored steps
+    are kept up to date. With ``capacity``, only that number of latest steps is stored and drawn from; the terms of a
+    removed step are subtracted. Mean: that of GTD2; the noise vanishes as theta converges, so there is no error floor.
+    Cost O(m d), with sparse rows at least O(d), because the sums are added to theta and w at every step; and three
+    numbers per stored step. For fixed data, A nonsingular and alpha small enough it converges linearly. Du, Chen, Li,
+    Xiao and Zhou (2017), for fixed data and with a ridge on theta.
     """
     size = state.table.shape[0]
     n, m = 1.0 / min(now.seen, size), 1.0 / now.first.shape[0]
@@ -134,14 +135,14 @@ def saga_gtd(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
         old = state.table[t % size]
         add_gradient(stream, t, -now.alpha * m * (new[0] - old[0]), state.theta)
         add_trace_less_features(stream, t, beta * m, new[1] - old[1], new[2] - old[2], state.w)
-    # In a loop of its own: a step drawn twice counts twice above, against the numbers of its last visit.
+    # A separate loop, because above a step drawn twice counts twice, both times against the numbers of its last visit.
     for i in range(now.first.shape[0]):
         new = state.batch[i]
         put(state, stream, now.first[i], now.first[i] % size, new[0], new[1], new[2])
 
 
 def enter(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
-    """Put the latest step into the table; in a full one the oldest step makes room."""
+    """Put the latest step into the table; if the table is full, it replaces the oldest step."""
     size = state.table.shape[0]
     place = (now.seen - 1) % size
     if now.seen > size:
@@ -153,7 +154,7 @@ def enter(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
 def gradient_numbers(stream: StreamView, t: Index, theta: Floats, w: Floats) -> ThreeFloats:
     """g = rho (e.w), a = rho delta and c = x.w of step t
 
-    Without traces e is x, and the difference is put into a: to subtract it here rounds once less than to do so later.
+    Without traces e is x, and a holds the difference a - c: subtracting it here saves one rounding.
     """
     rho = stream.steps[t].rho
     along_e, along = traced_and_projected(stream, t, w)
@@ -164,7 +165,7 @@ def gradient_numbers(stream: StreamView, t: Index, theta: Floats, w: Floats) -> 
 
 
 def put(state: State, stream: StreamView, t: Index, place: Index, g: float, a: float, c: float) -> None:
-    """Make g, a and c the numbers of step t, in its place of the table and in the sums."""
+    """Store g, a and c as the numbers of step t, in the table and in the sums."""
     old = state.table[place]
     add_gradient(stream, t, g - old[0], state.sum)
     add_trace_less_features(stream, t, 1.0, a - old[1], c - old[2], state.sum_w)
@@ -187,7 +188,7 @@ ALGORITHMS = (
         observe=add_and_read,
         draws="one batch",
         traces=True,
-        parameters={"eta": ETA, "M": Parameter(32, "stored steps read each step for the next anchor", whole(2))},
+        parameters={"eta": ETA, "M": Parameter(32, "stored steps read at each step for the next anchor", whole(2))},
     ),
     Algorithm(
         "saga_gtd",

@@ -1,4 +1,4 @@
-"""The command line: one file per command or two, combined in `app`."""
+"""The command line: one file for one or two commands, combined in `app`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def main() -> None:
     """
     try:
         _main()
-    except KeyboardInterrupt:  # while the program loads; later the commands handle it
+    except KeyboardInterrupt:  # while the program loads; later, the commands handle it
         print("\ngradtd: stopped by Ctrl-C. Nothing was saved; run the command again.", file=sys.stderr)
         raise SystemExit(130) from None
 

@@ -49,7 +49,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     help="Estimate the value of a policy from data that another policy produced.",
-    epilog="To begin with:\n\n"
+    epilog="To begin:\n\n"
     "gradtd sample-log random_walk_tabular --episodes 300 --out log.parquet\n\n"
     "gradtd evaluate log.parquet --gamma 1",
 )
@@ -117,7 +117,7 @@ COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
 }
 """The commands in each panel of the help."""
 CONTEXTS = {"evaluate": {"token_normalize_func": as_now}}
-"""Commands with unusual option parsing."""
+"""Commands that parse their options in their own way."""
 for panel, commands in COMMANDS.items():
     for name, command in commands.items():
         app.command(name, rich_help_panel=panel, context_settings=CONTEXTS.get(name))(command)

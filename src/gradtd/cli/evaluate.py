@@ -41,7 +41,7 @@ from gradtd.cli.options import (
 from gradtd.core.checks import InputError
 
 INFERENCE, ASSUMPTIONS = "Inference", "Assumptions"
-"""Panels of the help, besides those of the log's format, the machine and the output."""
+"""Panels of the help, in addition to those for the log's format, the machine and the output."""
 ANYTIME: Any = typer.Option(
     "--anytime",
     metavar=FLAG,
@@ -54,7 +54,7 @@ CONFOUNDING: Any = numeric(
     ASSUMPTIONS,
 )
 AGAINST: Any = typer.Option(
-    help="The value that would change the answer: a number, or behaviour for the value of the behaviour policy.",
+    help="The value at which the decision would change: a number, or behaviour for the value of the behaviour policy.",
     rich_help_panel=ASSUMPTIONS,
 )
 BY: Any = typer.Option(
@@ -138,7 +138,7 @@ def inference_options(
     since: Annotated[
         float | None,
         numeric(
-            "Evaluate the later part of the log: episodes from this number on, or the last share of them, such as 0.5.",
+            "Evaluate the later part of the log: episodes from this number on, or a share at the end, such as 0.5.",
             INFERENCE,
         ),
     ] = None,
@@ -219,7 +219,7 @@ def machine_options(
             "--in-parts/--in-memory",
             show_default=False,
             help="Read a Parquet log in parts, which needs little memory, or all at once. By default in parts if "
-            "it holds more than 2e8 numbers.",
+            "it contains more than 2e8 numbers.",
             rich_help_panel=MACHINE,
         ),
     ] = None,
@@ -262,7 +262,7 @@ def evaluate(
     next_target_probabilities: Annotated[
         list[str] | None,
         typer.Option(
-            help="The same columns for the next observation. Action values need them if that is not a row of the log.",
+            help="These columns for the next observation. Action values need them if that is not a row of the log.",
         ),
     ] = None,
     behaviour: Annotated[str | None, BEHAVIOUR] = None,

@@ -33,13 +33,13 @@ SAVE = typer.Option(help="Save the evaluation to this .npz file, for gradtd.load
 AS_LONG_AS_IT_IS = 10_000
 """A line width that prevents wrapping."""
 Files = tuple[Path | None, Path | None, Path | None]
-"""The requested page, plot and saved file of an evaluation."""
+"""The paths of the requested page, plot and saved file."""
 
 
 def check_outputs(log: str, page: Path | None, plot: Path | None, save: Path | None, several: bool) -> None:
     """Refuse impossible outputs before the work begins."""
     if several and save:
-        raise InputError("--save takes one target; --page shows several.")
+        raise InputError("--save takes one target: use --page for several.")
     if plot is not None:
         checks.picture_file("--plot", plot)
     for name, path, ending in (("--page", page, ".html"), ("--save", save, ".npz")):
@@ -50,7 +50,7 @@ def check_outputs(log: str, page: Path | None, plot: Path | None, save: Path | N
 def refuse_same_file(name: str, path: Path, log: str) -> None:
     """Refuse to write to the file that is read."""
     if path.exists() and Path(log).exists() and path.samefile(log):
-        raise InputError(f"{name} {str(path)!r} is the log, which would be replaced: give another name.")
+        raise InputError(f"{name} {str(path)!r} is the log, which it would replace: give another name.")
 
 
 def show(found: Evaluation | Evaluations, files: Files, as_json: bool, verbose: bool) -> None:
@@ -85,7 +85,7 @@ def show(found: Evaluation | Evaluations, files: Files, as_json: bool, verbose: 
 
 
 def _typed(evaluation: Evaluation) -> Evaluation:
-    """The text of an evaluation, with parameters spelled as options."""
+    """The evaluation with parameters in its text written as options."""
     said: dict[str, Any] = {
         name: tuple(map(typed, getattr(evaluation, name))) for name in ("reasons", "warnings", "notes")
     }
@@ -128,7 +128,7 @@ QUESTION = typer.Option(
 
 @dataclass(frozen=True)
 class Gate:
-    """Conditions on an evaluation, and the card about it."""
+    """The conditions on an evaluation, and its card."""
 
     require: str | None
     at_least: float | None
@@ -147,9 +147,9 @@ class Gate:
         if self.better_than == BEHAVIOUR and BEHAVIOUR not in targets:
             targets = {**(targets or {"target": None}), BEHAVIOUR: BEHAVIOUR}
         if self.better_than == BEHAVIOUR and targets[BEHAVIOUR] != BEHAVIOUR:
-            raise InputError(f"--better-than {BEHAVIOUR} is the policy of the log: name the target otherwise.")
+            raise InputError(f"--better-than {BEHAVIOUR} is the policy of the log: give the target another name.")
         if self.better_than in targets and len(targets) == 1:
-            raise InputError(f"--better-than {self.better_than}: that is the only target. Also give one to compare.")
+            raise InputError(f"--better-than {self.better_than}: that is the only target. Give another one to compare.")
         if self.better_than is not None and self.better_than not in targets:
             raise InputError(
                 f"--better-than {self.better_than}: also give that target, --target {self.better_than}=..."
@@ -161,7 +161,9 @@ class Gate:
             if not (self.question or "").strip():
                 raise InputError("--card needs --question: the decision that needs the value, in one sentence.")
             if len(set(targets) - {BEHAVIOUR}) > 1:
-                raise InputError("--card is about one target, besides the behaviour: evaluate the others one by one.")
+                raise InputError(
+                    "--card is about one target, apart from the behaviour: evaluate the others one by one."
+                )
         elif self.question is not None:
             raise InputError("--question is the title of a card: add --card card.html.")
         return targets

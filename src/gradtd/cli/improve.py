@@ -1,4 +1,4 @@
-"""``gradtd improve``: from a log to a better policy with its evidence, or the answer that the log shows none."""
+"""``gradtd improve``: finds a better policy in a log, with the evidence for it, or reports that the log shows none."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gradtd.cli.options import BEHAVIOUR, JSON, OUTPUT, THREADS, block_length, l
 from gradtd.core import checks
 
 LEARNING = "Learning"
-"""A panel of the help."""
+"""The name of a panel of the help."""
 
 
 @with_options(reading=log_format)

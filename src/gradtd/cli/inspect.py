@@ -1,4 +1,4 @@
-"""``gradtd inspect``: how gradtd interprets a log, with its first rows. ``gradtd sample-log``: a log to try it on."""
+"""``gradtd inspect`` shows how gradtd interprets a log; ``gradtd sample-log`` writes a log to try gradtd on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def inspect(
     log: Annotated[str, typer.Argument(help="The log, as gradtd evaluate takes it.", metavar="LOG")],
     *,
     reading: Any,
-    rows: Annotated[int, typer.Option(help="First steps to show.", rich_help_panel=LOG)] = 5,
+    rows: Annotated[int, typer.Option(help="Number of first steps to show.", rich_help_panel=LOG)] = 5,
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
     """Show how gradtd interprets a log: columns, episodes, ends, actions, and its first rows."""
@@ -50,7 +50,7 @@ def sample_log(
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the log.")] = 0,
 ) -> None:
-    """Write a log with a known true value, for trying evaluate."""
+    """Write a sample log with a known true value, to try gradtd evaluate."""
     from gradtd.logs.write import write_log
     from gradtd.problems import as_problem
     from gradtd.problems.sample_log import sample_log as sample

@@ -20,7 +20,7 @@ def list_(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="A problem, an algorithm or a metric, to see its parameters. Without it: list all.",
+            help="A problem, an algorithm or a metric whose parameters to show. By default list all.",
             metavar="NAME",
             autocompletion=complete_any,
         ),
@@ -57,7 +57,7 @@ def _show(console: Console, name: str) -> None:
         ]
         _print_rows(console, ["hyper-parameter", "default", "meaning"], rows)
         if isinstance(algorithm.traces, str):
-            _print_text(console, f"It takes no eligibility traces (lam): {algorithm.traces}.")
+            _print_text(console, f"It does not support eligibility traces (lam): {algorithm.traces}.")
         _print_text(console, f"Example: gradtd run boyan_chain {name} --set {rows[0][0]}={_example(rows[0])}")
         return
     thing: Any = PROBLEMS.get(name) or METRICS[name]

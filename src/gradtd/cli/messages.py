@@ -1,7 +1,7 @@
-"""Messages as the command line spells them: ``--in-memory`` where the library says ``in_parts=False``.
+"""Rewrites messages for the command line: ``in_parts=False`` in the library becomes ``--in-memory``.
 
-The library writes parameters as in a call, ``name=value`` in one word. So its messages are exact in Python, and easy to
-convert here word by word.
+The library writes parameters as in a call, ``name=value`` in one word. Its messages are therefore exact in Python and
+easy to convert here, word by word.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ FLAGS = {
     "interval_method='student'": "no --percentile",
 }
 SETTINGS = ("capacity",)
-"""Hyper-parameters, which follow --set."""
+"""Hyper-parameters, which are options of --set."""
 TYPED = ("--column", "--set")
-"""Options whose next word is not converted."""
+"""Options after which the next word is not converted."""
 COLUMNS = "columns={"
 
 
 def typed(message: str) -> str:
-    """A message of the library with options for parameters.
+    """A message of the library, with parameters written as options.
 
     >>> typed('name the columns, columns={"observation": ["x", "v"]}.')
     'name the columns, --observation x,v.'
@@ -49,7 +49,7 @@ def typed(message: str) -> str:
 
 
 def _word(word: str) -> str:
-    """One word, with the punctuation around it."""
+    """Convert one word, keeping the punctuation around it."""
     left, core = word[: len(word) - len(word.lstrip("("))], word.lstrip("(")
     core = core.rstrip(".,;:)")
     right = word[len(left) + len(core) :]
@@ -60,20 +60,21 @@ def _word(word: str) -> str:
         return word
     if name in SETTINGS:
         return f"{left}--set {name}={value}{right}"
-    if value.startswith("["):  # a list of names is typed with commas
+    if value.startswith("["):  # a list of names is written with commas
         value = value.strip("[]").replace("'", "")
     return f"{left}--{name.replace('_', '-')} {value.strip(chr(39))}{right}"
 
 
 def _with_columns(message: str) -> str:
-    """``columns={"reward": "r"}`` is typed ``--column reward=r``."""
+    """Write ``columns={"reward": "r"}`` as ``--column reward=r``."""
     before, found, rest = message.partition(COLUMNS)
     if not found:
         return message
     inside, _, after = rest.partition("}")
     try:
         given: dict[str, Any] = ast.literal_eval("{" + inside.replace("...", "'...'") + "}")
-    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):  # a name in the log only looks like that
+    # a name in the log that only looks like an option
+    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
         return before + found + _with_columns(rest)
     said = " ".join(_column(ours, theirs) for ours, theirs in given.items())
     return before + said + _with_columns(after)

@@ -1,4 +1,4 @@
-"""Shared parts of the commands: numbers and settings, shell completion, help panels.
+"""Parts that the commands share: numbers and settings, shell completion, help panels.
 
 Commands import computing code inside their functions, so that help appears at once.
 """
@@ -17,7 +17,7 @@ from gradtd.core.checks import InputError
 from gradtd.core.parsing import parse_value, whole_numbers
 
 NUMBER: Any = "NUMBER"
-"""How help shows a numeric option."""
+"""How the help shows a numeric option."""
 
 
 def number(text: Any) -> float:
@@ -39,9 +39,9 @@ def step_size(text: Any) -> float | str:
 
 
 METHOD, SIZE, OUTPUT, MACHINE = "Method", "Amount of data", "Output", "Machine"
-"""Panels in which the help shows options."""
+"""Names of the panels in which the help shows options."""
 FLAG = " "
-"""How help shows a flag; Typer would write <bool> after it."""
+"""How the help shows a flag, after which Typer would write <bool>."""
 SCHEDULER: Any = typer.Option(
     "--scheduler",
     metavar="ADDRESS",
@@ -70,7 +70,7 @@ RUN_THREADS: Any = typer.Option(
 
 
 def block_length(panel: str) -> Any:
-    """The option, in a panel of the command's."""
+    """The option for blocks, in a panel of a command."""
     return typer.Option(
         help="Count every block of this many steps as one independent episode. For a log of one long episode.",
         rich_help_panel=panel,
@@ -87,13 +87,13 @@ COLUMN: Any = typer.Option(
 OBSERVATION: Any = typer.Option(help="The columns of the observation, separated by commas: x,v.", rich_help_panel=LOG)
 ONE_STEP: Any = typer.Option(
     "--one-step",
-    help="Every row is an episode of one step, as in the log of a bandit. The default if no column says which rows "
-    "form an episode.",
+    help="Treat every row as an episode of one step, as in the log of a bandit. The default if no column says which "
+    "rows form an episode.",
     rich_help_panel=LOG,
 )
 LOG_PROBABILITIES: Any = typer.Option(
     "--log-probabilities",
-    help="Probability columns hold logarithms: exponentiate them.",
+    help="Probability columns contain logarithms: exponentiate them.",
     rich_help_panel=LOG,
 )
 DROP_DUPLICATES: Any = typer.Option("--drop-duplicates", help="Drop duplicate rows.", rich_help_panel=LOG)
@@ -129,7 +129,7 @@ def with_options(**groups: Callable[..., Any]) -> Callable[[Callable[..., None]]
 
         vars(with_groups)["__signature__"] = Signature(
             [one.replace(kind=one.KEYWORD_ONLY) for one in every]
-        )  # Typer reads the options from it
+        )  # Typer reads the options from the signature
         with_groups.__annotations__ = {one.name: one.annotation for one in every}
         return with_groups
 
@@ -137,12 +137,12 @@ def with_options(**groups: Callable[..., Any]) -> Callable[[Callable[..., None]]
 
 
 def named_columns(column: list[str] | None, observation: str | None) -> dict[str, Any] | None:
-    """Parse the columns."""
+    """Parse the mapping of columns."""
     found: dict[str, Any] = {}
     for text in column or []:
         ours, sign, theirs = text.partition("=")
         if not (ours and sign and theirs):
-            raise InputError(f"--column takes ours=theirs, for example reward=r; got {text!r}.")
+            raise InputError(f"--column takes NAME=COLUMN, for example reward=r; got {text!r}.")
         found[ours] = None if theirs.lower() == "none" else theirs
     if observation:
         found["observation"] = [name.strip() for name in observation.split(",")]
@@ -150,7 +150,7 @@ def named_columns(column: list[str] | None, observation: str | None) -> dict[str
 
 
 def listed_actions(text: str | None) -> list[Any] | None:
-    """Parse actions, as numbers if all are."""
+    """Parse a list of actions, as numbers if all of them are."""
     if text is None:
         return None
     words = [word.strip() for word in text.split(",")]
@@ -181,7 +181,7 @@ def log_format(
 
 
 def setting(text: str) -> tuple[str, Any]:
-    """``name=value``, the value a number, true, false, none or a word."""
+    """Parse ``name=value``, where the value is a number, true, false, none or a word."""
     name, sign, value = text.partition("=")
     if not sign or not name or not value:
         raise InputError(f"--set takes name=value, got {text!r}.")
@@ -191,8 +191,8 @@ def setting(text: str) -> tuple[str, Any]:
 def hyper_parameters(algorithm: str, texts: Iterable[str], **options: Any) -> dict[str, Any]:
     """Parse the settings of an algorithm, with valid and unique names.
 
-    ``options`` are settings that have their own option; None if not given. lam is passed to algorithms without traces,
-    too, which explain why they have none.
+    ``options`` are settings with an option of their own, or None if not given. lam is also passed to algorithms without
+    traces, whose message explains why they have none.
     """
     from gradtd.algorithms import as_algorithm
     from gradtd.running.settings import TRACES, parameters
@@ -210,7 +210,7 @@ def hyper_parameters(algorithm: str, texts: Iterable[str], **options: Any) -> di
 
 
 def first_line(text: str | None) -> str:
-    """The first line of a docstring, as help shows it."""
+    """The first line of a docstring, for the help."""
     return (text or "").strip().partition("\n")[0].replace("``", "")
 
 

@@ -21,7 +21,7 @@ def reproduce(
         list[str] | None,
         typer.Argument(help="Labels of figures, for example boyan_rmse. By default all.", metavar="FIGURE"),
     ] = None,
-    runs: Annotated[int, typer.Option(help="Number of independent runs of every line.", rich_help_panel=SIZE)] = 100,
+    runs: Annotated[int, typer.Option(help="Number of independent runs per line.", rich_help_panel=SIZE)] = 100,
     out: Annotated[
         Path,
         typer.Option(

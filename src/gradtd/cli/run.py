@@ -1,5 +1,5 @@
-"""``gradtd run``: runs an algorithm on a problem many times and prints the metric's mean. ``gradtd demo`` runs four of
-them."""
+"""``gradtd run`` runs an algorithm on a problem many times and prints the metric's mean. ``gradtd demo`` compares four
+algorithms."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def run(
         typer.Option(
             parser=step_size,
             metavar=NUMBER,
-            help="Step-size, for example 0.1 or 1/16; impression_gtd also takes auto, as does td on-policy. "
+            help="Step-size, for example 0.1 or 1/16, or auto for impression_gtd and (on-policy) td. "
             "The same as --set alpha=NUMBER.",
             rich_help_panel=METHOD,
         ),
@@ -78,7 +78,7 @@ def run(
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="A hyper-parameter of the algorithm, for example --set batch_size=16; once for each. "
+            help="A hyper-parameter of the algorithm, for example --set batch_size=16. May be given several times. "
             "gradtd list ALGORITHM shows them.",
             rich_help_panel=METHOD,
             autocompletion=complete_setting,
@@ -164,7 +164,7 @@ def run(
 
 
 def run_figure(name: str, runs: int, steps: int, seed: int, plot: Path | None, threads: int | None) -> None:
-    """Every line of a figure of the paper, with its settings: one row each, and a plot."""
+    """Run every line of a figure of the paper, with its settings; print one row per line, and draw a plot."""
     from gradtd.output.plots import learning_curves, mean_and_error, save
     from gradtd.paper.figures import FIGURES, TUNED
     from gradtd.running.result import measure
@@ -198,7 +198,7 @@ def run_figure(name: str, runs: int, steps: int, seed: int, plot: Path | None, t
             f"{line.label:40s} {figure.metric} {mean[-1]:10.4g} +- {error[-1]:.2g}   {line.algorithm} {told}".rstrip()
         )
     if tuned:
-        print(f"left out: {', '.join(tuned)}, whose step-size gradtd reproduce tunes on other seeds")
+        print(f"left out: {', '.join(tuned)}; gradtd reproduce tunes their step-sizes on other seeds")
     if figure.note:
         print(f"note: {figure.note}")
     if plot is not None:

@@ -19,7 +19,7 @@ class Terminated(KeyboardInterrupt):
 
 
 class Stopped(BaseException):
-    """A command was stopped, with a message."""
+    """Raised when a command was stopped, with a message."""
 
     def __init__(self, cause: KeyboardInterrupt, kept: str) -> None:
         self.code = 143 if isinstance(cause, Terminated) else 130
@@ -38,7 +38,8 @@ def listen() -> None:
 
 @contextmanager
 def keeping(kept: Callable[[], str]) -> Iterator[None]:
-    """For commands that save finished work: ``kept()`` describes it when stopped."""
+    """For commands that save finished work: if they are stopped, the message includes the description from
+    ``kept()``."""
     try:
         yield
     except KeyboardInterrupt as cause:

@@ -19,14 +19,15 @@ def sweep(
     file: Annotated[
         Path,
         typer.Argument(
-            help="What to run, as TOML: problems, runs, steps, metrics, at, \\[algorithms.NAME].", metavar="FILE"
+            help="A TOML file that describes the sweep: problems, runs, steps, metrics, at, \\[algorithms.NAME].",
+            metavar="FILE",
         ),
     ],
     out: Annotated[
         Path,
         typer.Option(
             metavar="FOLDER",
-            help="Folder for the table, the page and the finished units, which do not run again.",
+            help="Folder for the table, the page and the finished units. A restart does not run these again.",
             rich_help_panel=OUTPUT,
         ),
     ] = Path("sweep"),
@@ -79,5 +80,5 @@ def _tell(found: Status, each: bool, as_json: bool) -> None:
     else:
         now = "a process is working on it" if found.running else "no process is working on it"
         left = f"{len(found.missing)} missing" if found.missing or not found.winners_known else "complete"
-        later = "" if found.winners_known else ", and after them the winners on fresh seeds"
+        later = "" if found.winners_known else ", then the winners on fresh seeds"
         print(f"{found.done} units done, {left}{later}; {now}.")

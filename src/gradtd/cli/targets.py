@@ -14,7 +14,8 @@ from gradtd.logs import Probabilities
 
 
 def targets(given: list[str], tables: list[str], after: list[str]) -> dict[str, Any]:
-    """Every target by its name, as ``evaluate`` takes it; ``tables`` name columns of probabilities of every action.
+    """A dictionary of all targets by name, as ``evaluate`` takes them; ``tables`` are columns with the probabilities of
+    every action.
 
     >>> targets(["p_new", "cautious=pi_0,pi_1", "behaviour"], [], [])["p_new"]
     'p_new'
@@ -45,7 +46,7 @@ def _add(found: dict[str, Any], name: str, policy: Any) -> None:
 
 
 def _named(text: str) -> tuple[str, str]:
-    """``NAME=SPEC``, or the last part of a specification as its own name."""
+    """Split ``NAME=SPEC``; without a name, it is the last part of the specification."""
     name, sign, spec = text.partition("=")
     if not sign:
         return text.rpartition(":")[2] if ".py:" in text else text, text
@@ -78,16 +79,16 @@ def from_file(spec: str) -> Callable[..., Any]:
     if not path.is_file():
         raise InputError(f"--target {spec}: there is no file {file!r}.")
     if not name:
-        raise InputError(f"--target {spec} needs the function's name, too: {spec}:FUNCTION.")
+        raise InputError(f"--target {spec} also needs the name of the function: {spec}:FUNCTION.")
     module_spec = importlib.util.spec_from_file_location(path.stem, path)
     assert module_spec is not None
     assert module_spec.loader is not None
     module = importlib.util.module_from_spec(module_spec)
-    sys.path.insert(0, str(path.resolve().parent))  # so that it can import its neighbours
+    sys.path.insert(0, str(path.resolve().parent))  # so that it can import modules next to it
     try:
         module_spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:  # a script that exits must not end the evaluation as a success
-        raise InputError(f"--target {spec}: the file cannot be run: {_told(error)}.") from error
+    except (Exception, SystemExit) as error:  # a script that exits must not end the evaluation with success
+        raise InputError(f"--target {spec}: the file raised an error: {_told(error)}.") from error
     finally:
         sys.path.pop(0)
     function = getattr(module, name, None)

@@ -1,4 +1,4 @@
-"""``gradtd theory``: the three layers as a table, as JSON, and as a plot with measured curves."""
+"""``gradtd theory``: the three layers of the theory as a table, as JSON, and as a plot with measured curves."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ def theory(
     ] = None,
     steps: Annotated[
         int | None,
-        typer.Option(help="Number of steps in the picture, by default until the error settles.", rich_help_panel=SIZE),
+        typer.Option(
+            help="Number of steps in the picture; by default until the error has converged.", rich_help_panel=SIZE
+        ),
     ] = None,
     runs: Annotated[
         int, typer.Option(help="Number of runs of each measured curve in the picture.", rich_help_panel=SIZE)
@@ -79,7 +81,7 @@ def _print_table(found: dict[str, Any]) -> None:
     ):
         print(f"{label:32}" + "".join(f"{_shown(found[key]):>12}" for key in keys))
     enough = _shown(found["m_paper"])
-    print(f"{'batch size that is enough':32}{enough:>12}{enough:>12}{'any':>12}")
+    print(f"{'sufficient batch size':32}{enough:>12}{enough:>12}{'any':>12}")
     print(f"\nfastest: alpha {found['alpha_fastest']:.4g}, factor {found['rho_fastest']:.6g} per step")
     if found["table_1"]:
         _print_table_1(found["table_1"])

@@ -1,4 +1,4 @@
-"""``gradtd watch``: a growing folder, with an interval that is valid at every look."""
+"""``gradtd watch``: evaluates a growing folder, with an interval that is valid at every look."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ def watch(
     first: Annotated[
         int,
         typer.Option(
-            help="Number of files of the first look. Features are fitted to them only, so use enough.",
+            help="Number of files in the first look. Features are fitted only to these, so use enough of them.",
             rich_help_panel=LOG,
         ),
     ] = 1,
     level: Annotated[float, numeric("Simultaneous confidence level of all looks.")] = 0.95,
-    every: Annotated[float, numeric("Seconds between two looks into the folder.")] = 10.0,
-    once: Annotated[bool, typer.Option("--once", metavar=FLAG, help="Look once and exit.")] = False,
+    every: Annotated[float, numeric("Seconds between two checks of the folder.")] = 10.0,
+    once: Annotated[bool, typer.Option("--once", metavar=FLAG, help="Evaluate once and exit.")] = False,
     threads: Annotated[int | None, typer.Option(help="Number of threads.")] = None,
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Evaluate a folder after every new file, with intervals that are valid at all looks at once."""
+    """Evaluate a folder after every new file, with intervals that are valid at all looks simultaneously."""
     from gradtd.cli.targets import targets
     from gradtd.evaluation.options import LogFormat, Machine
     from gradtd.evaluation.watch import keep_watching, start_watch

@@ -8,12 +8,12 @@ A `Split` says which buffer a step goes to and how two batches are drawn from th
 
 * ``odd-even``: odd episodes fill buffer 1, even ones buffer 2 (Algorithm 1);
 * ``coin``: a fair coin per episode chooses the buffer;
-* ``episode-index``: one buffer; at every step the episodes in it are dealt anew to the two
-  batches, so no pair of them shares an episode (eq. buffer1, buffer2);
-* ``none``: one buffer, both batches from all of it. Biased while data arrive; kept to show the bias, and right for
-  a log that is all there.
+* ``episode-index``: one buffer; at every step its episodes are assigned to the two batches at random, so the batches
+  never share an episode (eq. buffer1, buffer2);
+* ``none``: one buffer, both batches from all of it. Biased while data arrive, and included to show that bias; valid for
+  a log that is complete.
 
-`gradtd.compiled.draws` says which batches a rule gets.
+`gradtd.compiled.draws` defines which batches a rule gets.
 """
 
 from __future__ import annotations
@@ -96,14 +96,14 @@ def draw(buffers: Buffers, side: int, rng: Words, batch: Batch, stamp: int) -> N
 # Which buffer a step goes to
 
 Seed = tuple[int, int]
-"""That of a run: (seed, run)."""
+"""The seed of a run: (seed, run)."""
 Sides = NDArray[np.uint8]
 AT_ONCE = 2**20
-"""Steps that are dealt to buffers at a time."""
+"""Number of steps that are assigned to buffers at a time."""
 
 
 def odd_or_even(unit: Integers, seed: Seed) -> Sides:
-    """Odd episodes, including the first one, to buffer 1."""
+    """Odd episodes, starting with the first, go to buffer 1."""
     return (1 - unit % 2).astype(np.uint8)
 
 
@@ -151,7 +151,7 @@ def draw_from_both(buffers: Buffers, rng: Words, plan: Plan, now: Now) -> bool:
 
 
 def draw_carelessly(buffers: Buffers, rng: Words, plan: Plan, now: Now) -> bool:
-    """Both batches from all of one buffer."""
+    """Draw both batches from all steps of one buffer."""
     if stored(buffers, 0) <= max(plan.fill_1, plan.fill_2):
         return False
     draw(buffers, 0, rng, now.first, stamp_of(plan, now))
@@ -160,7 +160,7 @@ def draw_carelessly(buffers: Buffers, rng: Words, plan: Plan, now: Now) -> bool:
 
 
 def draw_dealt(buffers: Buffers, rng: Words, plan: Plan, now: Now) -> bool:
-    """Both batches from one buffer, whose episodes are assigned to them at random."""
+    """Draw both batches from one buffer. Its episodes are assigned to the batches at random."""
     if stored(buffers, 0) <= plan.fill_1 + plan.fill_2 or not several_episodes(buffers):
         return False
     return deal(buffers, rng, now.first, now.second, stamp_of(plan, now))
@@ -218,11 +218,11 @@ def _draw_with_coin(
 
 @dataclass(frozen=True)
 class Split:
-    """Which buffer a step goes to, and how two batches are drawn.
+    """A rule for assigning steps to buffers and for drawing two batches from them.
 
     ``sides(unit, seed)`` gives the buffer of each step, 0 or 1, from the number of the independent piece it belongs
-    to. ``apart`` says that there are two buffers, ``dealt`` that one buffer is dealt to both batches, episode by
-    episode; ``stores`` is False for a rule that never looks back.
+    to. ``apart``: there are two buffers. ``dealt``: the episodes of one buffer are assigned to the two batches.
+    ``stores`` is False for a rule that never reads earlier steps.
     """
 
     name: str
@@ -248,9 +248,9 @@ class Split:
         fill: tuple[int, int] = (0, 0),
         filled: bool = False,
     ) -> Buffers:
-        """Deal the steps of a stream to buffers; ``block`` makes that many steps count as an episode.
+        """Assign the steps of a stream to buffers; ``block`` is the number of steps that count as an episode.
 
-        ``unit`` numbers the pieces that must stay together, where they are not the episodes: copies of one episode do.
+        ``unit`` numbers the pieces that must stay together if they are not the episodes, such as copies of one episode.
         Refuses a stream on which learning could never start, because the buffers will not hold more than ``fill``
         steps. ``filled``: all steps are there from the beginning.
         """
@@ -285,9 +285,9 @@ class Split:
         return made
 
     def filled_after(self, buffers: Buffers, fill: tuple[int, int]) -> int:
-        """After how many steps two batches can not yet be drawn, but with the next one they can.
+        """The number of steps after which the next step makes it possible to draw two batches.
 
-        With ``episode-index`` a second episode is needed besides, so it may take longer.
+        ``episode-index`` also needs a second episode, so it may take longer.
         """
         if self.apart:
             return int(max(buffers.members[fill[0]], buffers.members[buffers.begin[1] + fill[1]]))
@@ -324,7 +324,7 @@ def _members(stream: Stream, side: Sides, n_first: int) -> NDArray[np.uint32]:
 
 
 def units(stream: Stream, block: int | None, part: slice | None = None) -> Integers:
-    """The number of the piece that each step, or each of some, belongs to: its episode, or its block of steps."""
+    """The number of the piece that each step (or each of a part) belongs to: its episode, or its block of steps."""
     part = slice(0, len(stream)) if part is None else part
     if block is None:
         return np.ascontiguousarray(stream.view.steps["episode"][part])

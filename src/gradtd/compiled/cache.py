@@ -1,9 +1,10 @@
 """Compiled code on disk; no fault of the disk stops a program.
 
 Numba keeps compiled functions in files that it unpickles and runs. An empty, truncated or corrupted file can raise any
-error, or run; a full or read-only disk raises an error during a first call; two processes that save at once may mix up
-the numbers of functions. Here each function of each signature has a separate file that begins with a checksum and its
-identity. Unreadable code is compiled again, and code that cannot be written stays in memory. Either is reported once.
+error, or run; a full or read-only disk raises an error during a first call; two processes that save at the same time
+may mix up functions. Here each function of each signature has a separate file that begins with a checksum and its
+identity. Unreadable code is compiled again, and code that cannot be written stays in memory. Each of these is reported
+once.
 
 Files in the folder are run, so only a folder and files that other users cannot write to are used (`refuse_shared`).
 """
@@ -53,7 +54,7 @@ class KernelFiles:
         self.mark = (version, stamp, fingerprint)
 
     def path(self, key: Any) -> Path:
-        """Where the code with this key is kept."""
+        """The file for the code with this key."""
         return self.folder / f"{self.base}.{hashlib.sha256(repr((self.mark[2], key)).encode()).hexdigest()[:16]}.nbc"
 
     def save(self, key: Any, data: Any) -> None:
@@ -62,7 +63,7 @@ class KernelFiles:
         replace_file(self.path(key), lambda file: _fill(file, checked))
 
     def load(self, key: Any) -> Any:
-        """The code with this key; None if there is none that can be trusted."""
+        """The code with this key, or None if there is no trusted file."""
         path = self.path(key)
         try:
             with open_own(path, "rb") as file:
@@ -72,7 +73,7 @@ class KernelFiles:
             return None
         digest, content = checked[:_DIGEST], checked[_DIGEST:]
         if hashlib.sha256(content).digest() != digest:
-            say_once(f"{str(path)!r}, a file of compiled code, is damaged: what it held is compiled again.")
+            say_once(f"{str(path)!r}, a file of compiled code, is damaged: the function is compiled again.")
             return None
         mark, found, data = pickle.loads(content)
         return data if mark == self.mark and found == key else None
@@ -108,8 +109,8 @@ class KernelCache:
             self._cache.save_overload(signature, compiled)
         except Exception as error:
             say_once(
-                f"compiled code cannot be kept in {self._cache.cache_path!r} ({error}), so every process compiles it "
-                "anew: make room there, or name another folder in NUMBA_CACHE_DIR."
+                f"compiled code cannot be kept in {self._cache.cache_path!r} ({error}), so every process "
+                "compiles it again: free some space there, or set NUMBA_CACHE_DIR to another folder."
             )
 
 
@@ -121,7 +122,7 @@ def keep_safely(dispatcher: Any, fingerprint: str) -> Any:
 
 
 def refuse_shared(locator: Any) -> None:
-    """Refuse a folder in which another user can put code, or whose place depends on the current folder.
+    """Refuse a folder in which another user can put code, or that is relative to the current folder.
 
     Users who can change the source of a function are trusted, so they may also write to the folder.
     """
@@ -147,7 +148,7 @@ def refuse_writers(path: Path, found: os.stat_result, source: str | None) -> Non
     """Refuse a file or a folder that belongs to another user, or that others can write to."""
     if not hasattr(os, "geteuid"):
         return
-    owners, groups = {0, os.geteuid()}, {os.geteuid()}  # a group with the number of a user is that user's alone
+    owners, groups = {0, os.geteuid()}, {os.geteuid()}  # a group with a user's number contains that user only
     if source is not None and os.path.isfile(source):
         theirs = os.stat(Path(source).absolute().parent)
         owners.add(theirs.st_uid)
@@ -168,7 +169,7 @@ def _fill(file: Any, content: bytes) -> None:
 
 
 def _checked(locator: Any) -> Any:
-    """One of Numba's ways to find a folder, which passes on folders that others can write to."""
+    """Wrap one of Numba's ways to find a folder, so that it skips folders that others can write to."""
 
     class Checked(locator):  # type: ignore[misc]
         def ensure_cache_path(self) -> None:
@@ -192,7 +193,7 @@ class _Cache(FunctionCache):
 
 
 def kernel_names(function: Any) -> list[str]:
-    """Those of a function and of the functions in its closure: of the rule that a loop was made for, too."""
+    """The names of a function and of the functions in its closure, such as the rule inside a loop."""
     inside = [cell.cell_contents for cell in function.__closure__ or ()]
     return [part.__name__ for part in (function, *inside) if isinstance(part, FunctionType)]
 

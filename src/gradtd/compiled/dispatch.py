@@ -1,7 +1,7 @@
-"""One name for several functions: the type of an argument selects one of them when code is compiled.
+"""Functions with several versions: the type of an argument selects the version when code is compiled.
 
-Tables of features (`rows`) and vectors of a rule (`vectors`) are dense or sparse. A rule is written once; the functions
-that it calls are chosen by type.
+Tables of features (`rows`) and vectors of a rule (`vectors`) are dense or sparse. A rule is written once; the types of
+its arguments select the functions that it calls.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class Choice(NamedTuple):
 
 
 CHOICES: dict[Plain, Choice] = {}
-"""All functions that were made by `by_type`; the engine chooses among theirs when it compiles."""
+"""All functions made by `by_type`, with the functions among which the engine chooses when it compiles."""
 
 
 def by_type(place: int, dense: Plain, records: Mapping[type, Plain]) -> Plain:
-    """One function out of several: ``dense`` if the argument at ``place`` is an array, otherwise that of its record.
+    """Combine several functions into one: call ``dense`` if the argument at ``place`` is an array, else its record's.
 
     The type of None may be among the records. A branch on None in one function would need one type of result.
     """

@@ -28,7 +28,7 @@ from gradtd.core.checks import InputError, choice, optional, whole
 
 
 class Drawing(NamedTuple):
-    """The actions of the loop at each step of a rule; ``draw`` is False before learning starts."""
+    """The functions that the loop calls at each step. ``draw`` returns False before learning starts."""
 
     insert: Plain
     draw: Plain
@@ -71,8 +71,8 @@ def _other_batch(buffers: Buffers, rng: Words, plan: Plan, now: Now) -> bool:
 class Draws:
     """Which batches a rule receives, and the hyper-parameters for them.
 
-    ``draw`` fills the batches; None where the split says how. ``split`` is the only one it goes with; None where the
-    user chooses, among those with two buffers where ``apart``. ``batches``: stored steps are drawn.
+    ``draw`` fills the batches, or None if the split does that. ``split`` is the only split allowed, or None if the user
+    chooses one. With ``apart`` the split must have two buffers. ``batches``: the rule draws stored steps.
     """
 
     name: str
@@ -100,11 +100,11 @@ class Draws:
         return sizes if self.batches else (0, 0)
 
     def keeps(self, size: int, fill: tuple[int, int], capacity: int | None) -> int | None:
-        """How many of its latest steps a buffer has to hold; None for all."""
+        """The number of latest steps that a buffer must keep, or None if it keeps all."""
         if self.split is NO_BUFFER:
-            return max(1, size)  # one at least: for a rule the step at place 0 is the first of all
+            return max(1, size)  # at least one, because a rule takes the step at position 0 for the first of all
         if not self.batches:
-            return max(fill) + 1  # it draws none and only waits for enough steps
+            return max(fill) + 1  # such a rule draws nothing and only waits for enough steps
         return capacity
 
 

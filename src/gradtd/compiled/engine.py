@@ -1,13 +1,13 @@
 """Compiles plain Python functions. Only this module, `cache` and `intrinsics` import Numba.
 
 Rules and helpers stay plain functions, so the whole library also runs interpreted
-(``GRADTD_INTERPRET=1``). To compile one, every plain function it reaches is made known to Numba, and
-a fingerprint of all their code becomes part of what Numba's disk cache is keyed by: an unedited
-rule is loaded in a fraction of a second, an edited one is compiled again, wherever it was edited.
+(``GRADTD_INTERPRET=1``). To compile a rule, gradtd registers every plain function that it reaches with Numba, and makes
+a fingerprint of all their code part of the key of Numba's disk cache. An unedited rule is loaded in a fraction of a
+second; an edit anywhere in its code compiles it again.
 
 Compiled code runs without reference counts. Counting references to the arrays inside named tuples
-costs more than a TD update (160 against 18 ns); it is needed only by code that allocates. A rule that
-does is compiled again with the counts on.
+costs more than a TD update (160 against 18 ns); it is needed only by code that allocates. A rule that allocates is
+compiled again with reference counts.
 """
 
 # mypy: disallow-untyped-calls=False
@@ -66,7 +66,7 @@ def compile_function(function: Plain, compile: bool | None = None) -> Plain:
     """A plain function compiled: lazily, at its first call with arguments of some types, or loaded from the disk cache.
 
     Every plain function that it reaches, by name or in its closure, is compiled with it. Their code and the constants
-    that they read are looked at in every call, so that a function that was edited in between is compiled again.
+    that they read are inspected in every call, so that a function that was edited between two calls is compiled again.
     """
     reached = _reachable([function])
     if (interpreted() if compile is None else not compile) or _jit_disabled():
@@ -77,7 +77,7 @@ def compile_function(function: Plain, compile: bool | None = None) -> Plain:
 
 
 def compile_once(function: Plain) -> Plain:
-    """The same, looked up once in a process: for short calls of the library's own code, which does not change."""
+    """`compile_function` without the inspection at every call: for the library's own code, which does not change."""
     return _compile_once(function, interpreted(), checks_bounds())
 
 
@@ -89,7 +89,7 @@ def _compile_once(function: Plain, _interpreted: bool, _checked: bool) -> Plain:
 def compile_packed(make: Callable[[Plain], Plain], arguments: Any, compile: bool | None = None) -> tuple[Plain, bool]:
     """``make(unpack)`` compiled for packed arguments of this kind, and whether it is compiled.
 
-    ``unpack(packed, i)`` gives it the arguments of run i.
+    ``unpack(packed, i)`` returns the arguments of run i.
     """
     if (interpreted() if compile is None else not compile) or _jit_disabled():
         return _wrapping_integers(make(_taken)), False
@@ -108,7 +108,7 @@ def _taken(packed: Any, i: int) -> Any:
 
 @lru_cache(maxsize=256)
 def _unpacker(kind: str) -> Plain:
-    """One function for each type, which its closure identifies; the engine compiles `intrinsics.reading`."""
+    """The ``unpack`` function for one type of arguments; the engine compiles `intrinsics.reading` in its place."""
 
     def unpack(packed: Any, i: int) -> Any:
         return packed[i] if kind else None
@@ -118,13 +118,13 @@ def _unpacker(kind: str) -> Plain:
 
 @lru_cache(maxsize=256)
 def _kernel(mark: str, function: Plain) -> _Kernel:
-    """One kernel a process for the same code; the mark changes where a constant that it reads does."""
+    """One kernel per process for the same code; the mark changes when a constant that the code reads changes."""
     log.debug("kernel %s of %s", mark, ", ".join(kernel_names(function)))
     return _Kernel(_jit(function, mark, _nrt=False), lambda: _jit(_counted(function), mark))
 
 
 class _Kernel:
-    """A compiled function that turns reference counts on where its code turns out to need them."""
+    """A compiled function that turns reference counts on if its code needs them."""
 
     def __init__(self, lean: Plain, counted: Callable[[], Plain]) -> None:
         self._call, self._make_counted = lean, counted
@@ -144,7 +144,7 @@ class _Kernel:
 
     @property
     def direct(self) -> Plain:
-        """The compiled function itself, for who has called it and found that it compiles."""
+        """The compiled function itself, for callers that know that it compiles."""
         return self._call
 
     @property
@@ -159,7 +159,7 @@ _TELLING = (
 
 
 def _gist(error: BaseException) -> str:
-    """What a Numba message says is wrong, and where in the user's file."""
+    """The fault that a Numba message reports, and its place in the user's file."""
     lines = [line.strip() for line in str(error).splitlines()]
     if any("setattr" in line or "No definition for lowering" in line for line in lines):
         return "state is a record whose fields cannot be assigned to: write into the array, state.theta[:] = ..."
@@ -190,7 +190,7 @@ def _copied(function: Any, closure: tuple[Any, ...] | None) -> Any:
 
 
 def _jit(function: Plain, mark: str, **options: Any) -> Plain:
-    """Compile lazily, from the disk cache where there is a place for one.
+    """Compile lazily, with the disk cache if there is a folder for it.
 
     No fastmath: it deletes the checks for numbers that are not finite, and it may add up in another order.
     """
@@ -202,7 +202,7 @@ def _jit(function: Plain, mark: str, **options: Any) -> Plain:
 
 
 def _wrapping_integers(function: Plain) -> Plain:
-    """Plain Python with the silent 64-bit overflow that compiled code has."""
+    """The plain Python function, with the silent 64-bit overflow of compiled code."""
 
     def call(*arguments: Any) -> Any:
         with np.errstate(over="ignore"):
@@ -211,7 +211,7 @@ def _wrapping_integers(function: Plain) -> Plain:
     return call
 
 
-# Pieces. By default Numba makes machine code and two wrappers for each of the hundred small functions that a kernel
+# Pieces. By default, Numba makes machine code and two wrappers for each of the hundred small functions that a kernel
 # reaches, then links them into the kernel, which is optimised and turned into machine code again. Only the last is ever
 # executed. Here a piece is typed and lowered, and optimised in the kernel alone: half the time to compile, the same
 # bytes, the same speed (`docs/decisions.md`).
@@ -221,7 +221,7 @@ class _Piece(JITCodeLibrary):
     """Code that is linked into other code, and never turned into machine code alone."""
 
     def _optimize_final_module(self) -> None:
-        """The kernel's turn."""
+        """Does nothing: the kernel that contains this code is optimised as a whole."""
 
     def _finalize_final_module(self) -> None:
         self._finalize_dynamic_globals()
@@ -238,14 +238,14 @@ class _MakeCallable(LoweringPass):
         LoweringPass.__init__(self)
 
     def run_pass(self, state: Any) -> bool:
-        key = [state.func_id].append  # a built-in function, as Numba demands, and another one every time
+        key = [state.func_id].append  # Numba requires a built-in function; this is a new one each time
         state.targetctx.insert_user_function(key, state["cr"].fndesc, [state.library])
         state["cr"] = state["cr"]._replace(cfunc=key)
         return True
 
 
 class PieceCompiler(Compiler):
-    """Numba's own steps without the wrappers and the machine code."""
+    """Numba's compilation steps without wrappers and machine code."""
 
     def define_pipelines(self) -> list[Any]:
         flags = self.state.flags
@@ -261,7 +261,7 @@ _LEAN: Any = {"_nrt": False, "forceinline": True, "pipeline_class": PieceCompile
 
 
 def _make_known(functions: Iterable[Plain]) -> None:
-    """Tell Numba of plain functions."""
+    """Register plain functions with Numba."""
     for function in functions:
         if function in _known:
             continue
@@ -320,7 +320,8 @@ Outside = list[tuple[str, Any]]
 
 
 def _reachable(functions: Iterable[Plain]) -> dict[Any, Outside]:
-    """These plain functions and all that they call, in the order of a walk through them, with what each reads."""
+    """These functions and all that they call, in the order in which they are found, with the outside values each
+    reads."""
     found: dict[Any, Outside] = {}
     waiting = list(functions)
     while waiting:

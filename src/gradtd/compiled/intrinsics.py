@@ -67,8 +67,7 @@ def _prefetch(typing_context: Any, table: Any, row: Any) -> Any:
         )
         data = builder.bitcast(array.data, cgutils.voidptr_t)
         prefetch = _prefetch_instruction(builder)
-        # A row need not begin with a cache line, so it may end in one more: the last number's. A line beyond costs as
-        # much as any.
+        # A row need not begin at a cache line, so it may reach into one more: that of its last number.
         length = builder.mul(count[1], stride[1])
         last = builder.sub(length, stride[1])
         end = builder.add(last, word(_CACHE_LINE))
@@ -120,7 +119,8 @@ def _length(kind: Any) -> int:
 
 
 class _Words:
-    """Code that reads one value after the other; an array has its address, size, item size, shape and strides.
+    """Generates code that reads one value after the other; an array is stored as address, size, item size, shape and
+    strides.
 
     The caller that packed the values owns the memory, so no references are counted.
     """

@@ -30,7 +30,7 @@ from gradtd.core.stream import StreamView
 class Stack(NamedTuple):
     """Vectors of all lanes, (features, lanes); reward, discount and rho of the steps held, (steps, 3, lanes).
 
-    ``alike`` says for each whether all lanes have the same number; then only the first is read. ``filled`` is the
+    ``alike`` tells for each whether all lanes have the same number; then only the first is read. ``filled`` is the
     number of steps copied so far; it is reset when steps in the windows move.
     """
 
@@ -128,7 +128,7 @@ def _clear(stacked: Floats) -> None:
 
 
 def _is_one_number(values: Floats) -> int:
-    """Whether all have the same bits: -0 and 0 give different sums with -0."""
+    """Whether all values have the same bits: -0 and 0 give different sums with -0."""
     first = values[0]
     for i in range(1, values.shape[0]):
         if values[i] != first or np.copysign(1.0, values[i]) != np.copysign(1.0, first):
@@ -181,7 +181,7 @@ def stacked_td_update(stack: Stack, stream: StreamView, batch: Batch, v: Floats,
 def stacked_transpose_apply(
     stack: Stack, stream: StreamView, batch: Batch, u: Floats, out: Floats, rewarded: bool
 ) -> None:
-    """out = A' u of every lane, averaged over a batch; where it is rewarded, loss = b . u besides"""
+    """out = A' u of every lane, averaged over a batch. If ``rewarded``, also loss = b . u."""
     _clear(out)
     scale, d = 1.0 / batch.shape[0], u.shape[0]
     features, along = stream.features, stack.along
@@ -217,10 +217,10 @@ def stacked_transpose_apply(
 
 @lru_cache(maxsize=64)  # the same function for the same rule and types: it is compiled once
 def lanes_kernel(parts: tuple[Plain, ...], unpack: Plain) -> Plain:
-    """One call lets all runs learn from the steps that wait: what `step_kernel` does for one run after the other.
+    """A kernel that lets all runs learn from the queued steps together; `step_kernel` does one run after the other.
 
-    ``parts`` are the rule's ``enter``, ``look`` and ``finish``, how the step-size of a run is reported, and how steps
-    are inserted and drawn. The buffers of the first run that has not diverged are used for all.
+    ``parts`` are the rule's ``enter``, ``look`` and ``finish``, the function that reports the step-size of a run, and
+    the functions that insert and draw steps. The buffers of the first run that has not diverged are used for all.
     """
     enter_lane, look, finish, used, insert, draw = parts
 

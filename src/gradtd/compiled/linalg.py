@@ -1,6 +1,6 @@
 """Vectors and small matrices, in explicit loops that the engine compiles.
 
-Explicit loops, because for the feature counts of this field they beat array expressions.
+Loops are explicit because they are faster than array expressions for the usual numbers of features.
 """
 
 from __future__ import annotations

@@ -20,22 +20,22 @@ from gradtd.core.stream import StreamView
 
 
 def compile_run(algorithm: Algorithm, drawing: Drawing, compile: bool | None = None) -> Plain:
-    """The loop around an algorithm's rule, compiled and cached on disk; also for custom rules."""
+    """The loop with an algorithm's rule inside, compiled and cached on disk; also for custom rules."""
     return engine.compile_function(driver_of(algorithm, drawing), compile)
 
 
 def driver_of(algorithm: Algorithm, drawing: Drawing) -> Plain:
-    """The loop around an algorithm's rule, as a plain function."""
+    """The loop with an algorithm's rule inside, as a plain function."""
     return _driver(*_parts(algorithm, drawing))
 
 
 def used_of(algorithm: Algorithm) -> Plain:
-    """The step-size that an update used."""
+    """A function that returns the step-size of the latest update."""
     return _given_step_size if algorithm.chosen is None else _chosen_step_size(algorithm.chosen)
 
 
 def code_of(algorithm: Algorithm, drawing: Drawing) -> str:
-    """A digest of all the code that a run of an algorithm goes through."""
+    """A digest of all the code that a run of an algorithm executes."""
     return engine.fingerprint(driver_of(algorithm, drawing), algorithm.init)
 
 
@@ -45,7 +45,7 @@ def _parts(algorithm: Algorithm, drawing: Drawing) -> tuple[Plain, ...]:
 
 
 def _nothing(state: State, stream: StreamView, now: Now, hyper: Hyper) -> None:
-    """This part is missing in the rule."""
+    """Stands for an optional function that the rule does not have."""
 
 
 def _given_step_size(state: State, now: Now) -> float:
@@ -171,7 +171,7 @@ def _dense_blend(theta: Floats, average: Floats, weight: float) -> None:
 
 
 def _weights_blend(theta: Weights, average: Floats, weight: float) -> None:
-    # A weight of one is that of the first of all.
+    # Only the first average has a weight of one.
     theta.numbers[WEIGHT] = 1.0 if weight == 1.0 else theta.numbers[WEIGHT] / (1.0 - weight)
     if theta.numbers[WEIGHT] > FAR:
         linalg.scale_by(theta.lag, 1.0 / theta.numbers[WEIGHT])

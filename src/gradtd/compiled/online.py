@@ -25,14 +25,14 @@ from gradtd.compiled.traces import (
 from gradtd.core.arrays import Floats, Integers, Plain
 from gradtd.core.stream_arrays import SparseRows
 
-# Numbers of `Shared.counts`: how many more steps there is room for, steps given, steps that wait, rows in the table,
+# Numbers of `Shared.counts`: steps that still fit, steps given, steps queued, rows in the table,
 # the row that the latest step led to, the number of the latest episode, whether that one is over.
 FREE, SEEN, WAITING, ROWS, LATEST, EPISODE, OVER = range(7)
 # Numbers of `Own.counts`: steps in the window, steps given, the step of divergence or -1, the first unit of `sides`.
 SIZE, GIVEN, DIVERGED, FIRST_UNIT = range(4)
 # What `put` and `learn` return.
 DONE, NEWS, FULL, REFUSED, TRACES_FULL = 0, 1, -1, -2, -3
-# What a step says of the end of its episode; `NO_STEP`: there is no new one, those that wait are learned from.
+# How a step ends its episode. `NO_STEP`: no new step; learn from the queued ones.
 GOES_ON, CUT, NO_STEP = 0, 1, 2
 LARGEST = float(np.finfo(np.float64).max)
 
@@ -49,7 +49,7 @@ class StagedRows(NamedTuple):
 
 
 class DenseBits(NamedTuple):
-    """The table of rows and the two staged ones as bits; where all of ``mask`` are set, a number is not finite.
+    """The table of rows and the two staged ones as bits; a number with all bits of ``mask`` set is not finite.
 
     Rows are compared and copied as bits: 0 and -0 differ, and NaN equals itself.
     """
@@ -81,7 +81,7 @@ class Shared(NamedTuple):
 
 
 class TraceState(NamedTuple):
-    """The state of a run's traces; see `gradtd.compiled.traces.Tracer`. ``rows`` counts those stored."""
+    """The state of a run's traces; see `gradtd.compiled.traces.Tracer`. ``rows`` is the number of stored rows."""
 
     numbers: Floats
     latest: Floats
@@ -92,9 +92,9 @@ class TraceState(NamedTuple):
 
 
 class Own(NamedTuple):
-    """The data of a run besides its state: counts, the buffer of each coming unit, steps listed in each buffer.
+    """The data of a run besides its state: counts, the buffer of each future unit, and the steps in each buffer.
 
-    ``place`` is the run's number among all, ``block`` the steps that count as an episode, 0 for none.
+    ``place`` is the index of the run, ``block`` the number of steps that count as an episode (0: no blocks).
     """
 
     counts: Integers
@@ -190,7 +190,7 @@ def _put_sparse_rows(rows: SparseStage, counts: Integers) -> tuple[int, int]:
 
 
 def _sort_staged(staged: StagedRows, i: int, n_columns: int) -> bool:
-    """Bring the entries of a row into the order of their columns, those of one column added up; False if it is none"""
+    """Sort the entries of a row by column and add up duplicates; False if the row is invalid"""
     indices, data = staged.indices[i], staged.data[i]
     ones, end = staged.length[i] < 0, 0
     for j in range(-1 - staged.length[i] if ones else staged.length[i]):
@@ -213,7 +213,7 @@ def _sort_staged(staged: StagedRows, i: int, n_columns: int) -> bool:
 
 
 def _is_row(table: SparseRows, row: int, staged: StagedRows) -> bool:
-    """Whether the first staged row is this one of the table; a zero may have another sign, so it tells them apart"""
+    """Whether the first staged row equals this row of the table; 0 and -0 count as different"""
     begin = table.begin[row]
     if table.begin[row + 1] - begin != staged.length[0]:
         return False
@@ -238,7 +238,7 @@ put_rows = by_type(0, _put_dense_rows, {DenseBits: _put_dense_rows, SparseStage:
 
 
 def take_step(stream: Any, buffers: Any, own: Own, shared: Shared, k: int) -> int:
-    """Step k of those that wait enters the window of a run, and is listed for the buffer that it will arrive in"""
+    """Move queued step k into the window of a run, and list it for the buffer that it will enter"""
     t, place = own.counts[SIZE], own.place
     row, next_row, episode = shared.places[k, 0], shared.places[k, 1], shared.places[k, 2]
     if not has_trace_room(stream.traces, stream.features, row, t):
@@ -302,7 +302,7 @@ write_trace = by_type(0, _write_dense, {type(None): _write_no_trace, SparseRows:
 
 @lru_cache(maxsize=256)  # the same function for the same rule and types: it is compiled once
 def step_kernel(drive: Plain, unpack: Plain) -> Plain:
-    """The loop ``drive`` around a rule, for steps that arrive: one call puts a step and lets all runs learn from it."""
+    """A kernel around the loop ``drive``: one call queues a step and lets all runs learn from it."""
 
     def enter(packed: Any, runs: int, reward: float, discount: float, rho: float, cut: int) -> int:
         if cut != NO_STEP:
@@ -339,7 +339,7 @@ def step_kernel(drive: Plain, unpack: Plain) -> Plain:
 
 @lru_cache(maxsize=64)
 def put_kernel(unpack: Plain) -> Plain:
-    """`put` alone, for a horde: its numbers are in ``given``."""
+    """A kernel that only queues a step, for a horde, whose numbers are in ``given``."""
 
     def enter(packed: Any, cut: int) -> int:
         return put(unpack(packed, 0), cut)
@@ -351,7 +351,7 @@ def put_kernel(unpack: Plain) -> Plain:
 
 
 def sum_at(values: Floats, lag: Floats, share: float, indices: Integers, data: Floats) -> float:
-    """The value of a sparse row: sum of x_k (values_k - share lag_k), NaN where an index is none
+    """The value of a sparse row: sum of x_k (values_k - share lag_k), NaN if an index is invalid
 
     A row without numbers is one of ones.
     """
@@ -368,6 +368,6 @@ def sum_at(values: Floats, lag: Floats, share: float, indices: Integers, data: F
 
 
 def sums_at(values: Floats, lag: Floats, share: float, indices: Integers, out: Floats) -> None:
-    """`sum_at` of many rows of ones, as many entries in each"""
+    """`sum_at` for many rows of ones with the same number of entries"""
     for i in range(indices.shape[0]):
         out[i] = sum_at(values, lag, share, indices[i], out[:0])

@@ -59,7 +59,7 @@ between calls of the loop, which continues exactly from there."""
 class Run(NamedTuple):
     """The data of a run besides its stream and its buffers; ``clock`` is an array of one `CLOCK`.
 
-    With sparse rows ``table`` has what the state keeps of a feature in its row, ``touched`` and ``cleared`` are the
+    With sparse rows ``table`` holds the lasting state of each feature in one row; ``touched`` and ``cleared`` hold the
     vectors that an update clears (`vectors`).
     """
 

@@ -18,29 +18,29 @@ from gradtd.core.arrays import Index
 AHEAD = 4
 """Number of steps by which rows are prefetched ahead."""
 LARGE = 2**15
-"""A table of more numbers than this does not fit into the fastest caches."""
+"""A table with more numbers than this does not fit into the fastest caches."""
 MANY = 2**14
-"""Nor do more steps than this, or those that come with such a table, which takes their place there."""
+"""More steps than this do not fit either, nor do the steps of such a table, which fills the caches."""
 
 
 def prefetch_row(table: Any, row: Index) -> None:
-    """Nothing to do where Python interprets; the engine compiles it to prefetch instructions (`intrinsics`)."""
+    """Does nothing in interpreted code; the engine compiles it to prefetch instructions (`intrinsics`)."""
 
 
 def prefetch_entry(array: Any, k: Index) -> None:
-    """Nothing to do where Python interprets; the engine compiles it to a prefetch instruction (`intrinsics`)."""
+    """Does nothing in interpreted code; the engine compiles it to a prefetch instruction (`intrinsics`)."""
 
 
 def prefetch_first_steps(features: Any, traces: Any, steps: Any, batch: Any) -> None:
-    """`prefetch_step` for those that a loop over a batch begins with"""
+    """`prefetch_step` for the first steps of a batch"""
     for i in range(-AHEAD, AHEAD):
         prefetch_step(features, traces, steps, batch, i)
 
 
 def prefetch_step(features: Any, traces: Any, steps: Any, batch: Any, i: int) -> None:
-    """Ask for the dense rows of step i of a batch, and for the record of a later step, which says where its rows are.
+    """Prefetch the dense rows of step i of a batch, and the record of a later step, which points to its rows.
 
-    One step at a time, while others are computed with: a processor waits for a dozen places at once, not for all.
+    One step at a time, in parallel with computation, because a processor has about a dozen loads in flight.
     """
     far = traces is not None and _is_large(traces)
     if i + AHEAD < batch.shape[0] and (far or _is_large(features) or steps.shape[0] > MANY):
@@ -59,12 +59,12 @@ def _dense_is_large(table: Any) -> bool:
 
 
 def _sparse_is_large(table: Any) -> bool:
-    """Sparse rows are short, and `prefetch_batch` asks for them"""
+    """Always false: sparse rows are short, and `prefetch_batch` handles them"""
     return False
 
 
 def _dense_batch(features: Any, traces: Any, steps: Any, batch: Any, table: Any) -> None:
-    """Ask for the sparse rows of a batch, and for their entries in ``table``, the vectors that a rule keeps"""
+    """Prefetch the sparse rows of a batch, and their entries in ``table``, the vectors of a rule"""
 
 
 def _sparse_batch(features: Any, traces: Any, steps: Any, batch: Any, table: Any) -> None:
@@ -103,7 +103,7 @@ def _prefetch_vectors(features: Any, row: Index, table: Any) -> None:
 
 
 def _dense_coming_step(features: Any, steps: Any, t: Index, table: Any) -> None:
-    """Ask for the entries of vectors that a step soon after t names; dense rows in the order of time come unasked"""
+    """Prefetch the entries of vectors for a step soon after t; the processor prefetches consecutive dense rows"""
 
 
 def _sparse_coming_step(features: Any, steps: Any, t: Index, table: Any) -> None:

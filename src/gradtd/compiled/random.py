@@ -21,7 +21,7 @@ _S27, _S30, _S31, _S11 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(
 _UNIT = 2.0**-53
 
 EXPERIENCE, DRAWS, SPLIT = 0, 1, 2
-"""The purposes a run has its own sequence for: the data, the batches, the coin per episode."""
+"""A run has one sequence for each of these: the data, the batches, and the coin per episode."""
 
 
 def seeded(seed: int, run: int, purpose: int) -> Words:

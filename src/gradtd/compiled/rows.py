@@ -2,10 +2,10 @@
 
 Every function here has two versions, for a dense table and for compressed rows; the engine selects one (`dispatch`).
 With sparse rows a vector may be more than an array (`vectors`), so its entries are read by `value_at` and added to by
-`add_at`. Explicit loops, because for the feature counts of this field they beat array expressions; each sum has a fixed
-order of terms, so that a seed gives the same bytes everywhere. Features may be float32. An entry is widened by the
-float64 that it is first multiplied by; where that comes from a rule it is made one, as a number of Python would leave
-the product narrow.
+`add_at`. Loops are explicit because they are faster than array expressions for the usual numbers of features. Each sum
+has a fixed order of terms, so that a seed gives the same bytes everywhere. Features may be float32: an entry becomes
+float64 when it is first multiplied by a float64. Numbers from a rule are converted first, because a Python float would
+leave the product in float32.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ def _sparse_add_outer(
         _sparse_add_difference(features, row, next_row, discount, scale, out[traces.indices[i]])
 
 
-# Where the trace of a step is. Which branch is taken is known when the code is compiled.
+# The location of a step's trace. The branch is known at compile time.
 
 
 def _traced_place(traces: Any, features: Any, row: Index, t: Index) -> tuple[Any, Any]:
@@ -252,7 +252,7 @@ def scale_and_add_trace_and_row(
         add_trace_and_row(traces, features, row, t, scale, a, b, out)
 
 
-# Four rows at once. One sum has to wait for its last addition, four sums do not wait for each other: two to three times
+# Four rows at once: additions of one sum depend on each other, those of four sums do not. This is two to three times
 # faster, and every sum is the same to the last bit.
 
 

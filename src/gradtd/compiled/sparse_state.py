@@ -55,12 +55,12 @@ def _aligned_table(rows: int, columns: int) -> Floats:
     room = np.empty(8 * rows * width + 64, np.uint8)
     begin = -room.ctypes.data % 64
     table = room[begin : begin + 8 * rows * width].view(np.float64).reshape(rows, width)
-    table[:] = 0.0  # at once, so that pages are large where the system has such
+    table[:] = 0.0  # write all of it at once, so that the system can use large pages
     return table
 
 
 def share_cleared(run: Any) -> Any:
-    """A run whose cleared vectors are the rows of ``cleared``: those of a copied or unpickled one are not any more."""
+    """Make the cleared vectors of a copied or unpickled run views of the rows of ``cleared`` again."""
     own = [field for field in run.state if isinstance(field, Cleared)]
     if not own or np.may_share_memory(own[0].values, run.cleared):
         return run

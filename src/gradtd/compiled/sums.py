@@ -17,7 +17,7 @@ from gradtd.compiled.rows import add_row, difference_dot, trace_place
 from gradtd.core.arrays import Floats, Index, Integers
 
 ROWS = 4096
-"""A feature's usual size is taken from at most this many rows."""
+"""Maximum number of rows used to estimate the typical size of a feature."""
 
 
 def _dense_add_to_sums(features: Any, traces: Any, steps: Any, begin: int, end: int, sign: float, out: Floats) -> None:
@@ -64,10 +64,10 @@ def _sparse_add_to_sums(features: Any, traces: Any, steps: Any, begin: int, end:
 
 
 def _dense_usual_squares(features: Any, out: Floats, scratch: Floats) -> None:
-    """out = sum of x^4 / sum of x^2 for every feature: its square where it is not small; 0 where it is always 0"""
+    """out = sum of x^4 / sum of x^2 for every feature, the typical size of x^2; 0 if the feature is always 0"""
     fill(out, 0.0)
     fill(scratch, 0.0)
-    # A sample of the rows: a usual size needs no more, and a table may be as long as a log.
+    # A sample of the rows is enough for a typical size, and a table may be as long as a log.
     for row in range(0, features.shape[0], 1 + features.shape[0] // ROWS):
         for k in range(out.shape[0]):
             x = np.float64(features[row, k])
@@ -167,7 +167,7 @@ def _sparse_entries_a_row(features: Any) -> float:
 
 
 def _dense_add_squares(features: Any, row: Index, least: Floats, squares: Floats, s: Floats, inverse: Floats) -> None:
-    """squares += x^2;  s = squares, or ``least`` where that is more, and inverse = 1 / s, where x is not 0"""
+    """For x != 0: squares += x^2, s = max(squares, least) and inverse = 1 / s"""
     for k in range(s.shape[0]):
         x = np.float64(features[row, k])
         if x != 0.0:

@@ -2,7 +2,7 @@
 
     e_t = discount_{t-1} lam c_{t-1} e_{t-1} + x_t,        e_t = x_t at the start of an episode
 
-and a rule uses rho_t delta_t e_t instead of rho_t delta_t x_t. So z = rho e is the trace of the literature. ``trace``
+and a rule uses rho_t delta_t e_t instead of rho_t delta_t x_t. So z = rho e is the trace in the literature. ``trace``
 names c: the ratio rho, the ratio clipped at one (Retrace), or the target's probability of the action taken (Tree
 Backup). A trace depends neither on weights nor on other episodes, so stored traces stay valid. A trace ends when the
 episode terminates or is truncated, and at a discount of 0 within an episode. It continues across blocks of a long
@@ -45,15 +45,15 @@ class Tracing(NamedTuple):
 
     @property
     def numbers(self) -> Floats:
-        """As compiled code reads them: `LAM`, `CLIPPED`, `EMPHATIC`."""
+        """The settings as an array for compiled code: `LAM`, `CLIPPED`, `EMPHATIC`."""
         return np.array([self.lam, float(self.kind == "clipped"), float(self.emphatic)])
 
     def ratios(self, steps: Any, target: Floats | None, name: str) -> Floats:
-        """c of every step."""
+        """The factor c of every step."""
         if self.kind == "tree":
             if target is None:
                 raise InputError(
-                    f"trace='tree' needs the target's probability of every action taken, and {name} does not know "
+                    f"trace='tree' needs the target's probability of every action taken, and {name} does not have "
                     "them: give target= to Stream.from_arrays, or choose trace='rho' or trace='clipped'."
                 )
             return target
@@ -77,9 +77,9 @@ class Room(Protocol):
 class Tracer:
     """Computes the traces of steps as they arrive; a whole stream can be passed at once.
 
-    It stores the latest trace and the factor with which the next step continues it: ``carried`` has that factor, the
-    one of the follow-on, and the follow-on itself. Of sparse traces the latest is the last row, so ``n_features`` is 0
-    there, and ``largest`` holds the largest feature since it began.
+    It stores the latest trace and its factor for the next step: ``carried`` holds that factor, the factor of the
+    follow-on, and the follow-on. With sparse features the latest trace is the last row, so ``n_features`` is 0, and
+    ``largest`` holds the largest feature since the trace began.
     """
 
     def __init__(self, tracing: Tracing, n_features: int, compile: bool | None = None) -> None:
@@ -91,7 +91,8 @@ class Tracer:
         self._compile = compile
 
     def weights(self, steps: NDArray[Any], target: Floats | None, name: str) -> tuple[Floats, Floats]:
-        """For every step the factor of the previous trace, and the weight of its features."""
+        """Two arrays with one entry per step: the factor of the previous trace, and the weight of the step's
+        features."""
         tracing, taken, weight = self.tracing, np.empty(len(steps)), np.empty(len(steps))
         columns = [steps["discount"], steps["rho"], tracing.ratios(steps, target, name)]
         told = tuple(np.array(column, np.float64) for column in columns)
@@ -141,17 +142,17 @@ def kept_traces(stream: Stream) -> tuple[Tracing, Floats | SparseRows] | None:
 
 
 def keep_traces(stream: Stream, tracing: Tracing, made: Floats | SparseRows) -> None:
-    """Set the traces of a stream that do not follow from its episodes alone."""
+    """Store traces that cannot be computed from the stream's episodes alone."""
     stream.__dict__["_traces"] = (tracing, made)
 
 
 def traces_at(made: Floats | SparseRows, rows: Integers) -> Floats | SparseRows:
-    """The traces of these steps."""
+    """Select the traces of some steps."""
     return made[rows] if isinstance(made, np.ndarray) else sparse_rows_at(made, rows)
 
 
 def sparse_rows_at(made: SparseRows, rows: Integers) -> SparseRows:
-    """These rows of some, at the cost of their entries."""
+    """Select some rows; the cost is proportional to their number of entries."""
     lengths = made.begin[rows + 1] - made.begin[rows]
     begin = np.r_[0, np.cumsum(lengths)]
     at = np.repeat(made.begin[rows] - begin[:-1], lengths) + np.arange(begin[-1])
@@ -172,7 +173,7 @@ def _traces_of(stream: Stream, tracing: Tracing, compile: bool | None) -> Floats
 
 
 class _StreamRoom:
-    """Room for the traces of all steps of a stream, as long as they turn out, where the stream keeps such things."""
+    """Growing storage for the traces of all steps of a stream, in memory or on disk as the stream requires."""
 
     def __init__(self, stream: Stream) -> None:
         self.size, self._stream, entries = 0, stream, max(1024, 4 * len(stream))
@@ -183,7 +184,7 @@ class _StreamRoom:
         self._resize(entries + len(self.whole.data))
 
     def cut(self) -> SparseRows:
-        """The filled part."""
+        """The rows that were filled."""
         self._resize(int(self.whole.begin[-1]))
         return self.whole
 
@@ -193,7 +194,7 @@ class _StreamRoom:
 
 
 def _sparse_traces(stream: Stream, tracer: Tracer) -> SparseRows:
-    """Compressed rows, a piece at a time."""
+    """The traces as compressed rows, computed in pieces."""
     room = _StreamRoom(stream)
     for first in range(0, len(stream), PIECE):
         some = slice(first, first + PIECE)
@@ -242,7 +243,7 @@ def write_dense_traces(features: Floats, rows: Any, taken: Floats, weight: Float
 def write_dense_trace(
     features: Floats, row: Any, taken: float, weight: float, latest: Floats, out: Floats, t: int
 ) -> None:
-    """out[t] = taken e + weight x; ``latest`` is e of the step before, and afterwards of this one"""
+    """out[t] = taken e + weight x; ``latest`` holds e of the previous step, and on return that of this step"""
     for k in range(latest.shape[0]):
         e = weight * features[row, k]
         if taken != 0.0:  # a trace that overflowed ends with its episode
@@ -254,7 +255,7 @@ def write_dense_trace(
 def write_sparse_traces(
     features: Any, rows: Any, taken: Floats, weight: Floats, largest: Floats, out: Any, first: int, t: int
 ) -> Any:
-    """Write the traces of steps from t on behind row ``first`` of ``out``; returns the step that it has no room for"""
+    """Write the traces of steps from t on after row ``first`` of ``out``; returns the first step that did not fit"""
     while t < rows.shape[0]:
         if most_entries(features, rows[t], out, first + t) > out.data.shape[0]:
             return t
@@ -264,26 +265,26 @@ def write_sparse_traces(
 
 
 def write_sparse_trace(features: Any, row: Any, taken: float, weight: float, largest: Floats, out: Any, t: int) -> None:
-    """Write row t of ``out``; there is room for it"""
+    """Write row t of ``out``, which has enough capacity"""
     largest[0] = largest_entry(features, row, largest[0] if taken != 0.0 else 0.0)
     out.begin[t + 1] = merge_row(features, row, taken, weight, DROPPED * largest[0], out, t)
 
 
 def most_entries(features: Any, row: Index, out: Any, t: int) -> Any:
-    """How many entries there are at most when row t is written."""
+    """Upper bound of the number of entries after row t is written."""
     before = out.begin[t] - out.begin[t - 1] if t > 0 else 0
     return out.begin[t] + before + features.begin[row + 1] - features.begin[row]
 
 
 def largest_entry(features: Any, row: Index, largest: float) -> Any:
-    """The largest size of an entry of a row, or this one if it is larger."""
+    """The larger of ``largest`` and the largest absolute entry of a row."""
     for k in range(features.begin[row], features.begin[row + 1]):
         largest = max(largest, abs(features.data[k]))
     return largest
 
 
 def merge_row(features: Any, row: Index, taken: float, weight: float, least: float, out: Any, t: int) -> Any:
-    """Write row t, taken e + weight x, both read in the order of their columns; returns where it ends."""
+    """Write row t, taken e + weight x, both read in the order of their columns; returns the end of the row."""
     begin, data, indices = out.begin, out.data, out.indices
     j, end = (begin[t - 1], begin[t]) if t > 0 and taken != 0.0 else (begin[t], begin[t])
     k, next_end = features.begin[row], features.begin[row + 1]
@@ -299,7 +300,7 @@ def merge_row(features: Any, row: Index, taken: float, weight: float, least: flo
         if column == at:
             e += taken * data[j]
             j += 1
-        if not abs(e) <= least:  # NaN is kept, so that it is seen
+        if not abs(e) <= least:  # true for NaN, too, so that NaN is kept
             data[place], indices[place] = e, at
             place += 1
     return place

@@ -30,14 +30,14 @@ WEIGHT, OUTSIDE, LIMIT = 0, 1, 2
 SCALE, SQUARE, PEAK = 0, 1, 2
 """Numbers of `Scaled`: the factor, the sum of squares without it or NaN, and the largest since all were added up."""
 FAR = 1e100
-"""A factor beyond this, or below its inverse, is multiplied into the entries, once in a long while: before it
-overflows."""
+"""A factor above this, or below its inverse, is multiplied into the entries before it can overflow."""
 SHRUNK = 1 / 4
-"""Squares are all added up again where their sum is below this part of its peak, whose rounding error it has."""
+"""The sum of squares is computed again when it falls below this share of its peak, because it keeps the peak's rounding
+error."""
 
 
 class Touched(NamedTuple):
-    """The columns that an update has touched, ``columns[:size[0]]``; column k is at place ``place[k]``, if there."""
+    """The columns that an update has touched, ``columns[:size[0]]``; column k is at ``place[k]`` if touched."""
 
     place: NDArray[np.uint32]
     columns: NDArray[np.uint32]
@@ -59,7 +59,7 @@ class Scaled(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """Theta, and with averages the lag of the average behind it: average = values - lag / C."""
+    """Theta, and with averaging the lag of its average: average = values - lag / C."""
 
     values: Floats
     lag: Floats
@@ -117,7 +117,7 @@ def _cleared_add_at(out: Cleared, k: Index, x: float) -> None:
 
 
 def _place_of(touched: Touched, k: Index) -> Any:
-    """The place of column k among the touched ones, where it is added if new"""
+    """The position of column k among the touched ones, to which it is added if new"""
     i: Any = touched.place[k]
     if i >= touched.size[0] or touched.columns[i] != k:
         i = np.uint32(touched.size[0])
@@ -236,7 +236,7 @@ def _own_square(u: Scaled, v: Scaled) -> Any:
     return v.numbers[SCALE] * v.numbers[SCALE] * v.numbers[SQUARE]
 
 
-# Vectors of the same kind are touched together, so that one look for a column serves both.
+# Vectors of the same kind are updated together, so that each column is looked up only once.
 
 _EACH = {Weights: _two_values_at, Scaled: _two_values_at}
 _BOTH = {Weights: _add_at_two, Scaled: _add_at_two}

@@ -16,7 +16,7 @@ from gradtd.core.checks import InputError
 
 
 class Now(NamedTuple):
-    """The present time step, as an update sees it.
+    """The data of the current time step that an update receives.
 
     ``t`` is the index of the latest step, ``side`` the buffer it went to (0 for buffer 1, 1 for
     buffer 2), ``first`` and ``second`` the step indices drawn from the two buffers, ``seen`` the
@@ -71,7 +71,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Algorithm:
-    """A learning algorithm and what it requests from the engine.
+    """A learning algorithm and what it needs from the engine.
 
     Parameters
     ----------
@@ -90,10 +90,10 @@ class Algorithm:
         from the two buffers.
     parameters : dict
         Its hyper-parameters: `Parameter` by name, or just a default number. An algorithm that reads the rows of all
-        next actions calls their number ``n_actions``: the session then checks that each next row is the first of that
-        many rows.
+        next actions names their number ``n_actions``. gradtd then checks that each next row is the first of that many
+        rows.
     observe : callable, optional
-        Takes the arguments of ``update`` and sees every step, also those before learning starts.
+        Takes the arguments of ``update`` and runs at every step, including those before learning starts.
     read : callable, optional
         ``read(state, stream, now, hyper)`` runs before a snapshot is taken.
     step_size : bool
@@ -102,7 +102,7 @@ class Algorithm:
         For an algorithm that chooses its step-size: ``chosen(state)`` returns the step-size of the last update, and 0
         while it only collects estimates. ``now.alpha`` is then a factor, 1 unless it decays.
     watches : int
-        Number of batches for which such an algorithm collects estimates before its first update.
+        For an algorithm that chooses its step-size: the number of batches that it observes before its first update.
     dense_only : bool
         Whether the rule reads whole feature rows, ``stream.features[row]``.
     stored : bool

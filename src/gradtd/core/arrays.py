@@ -30,7 +30,7 @@ def dense(table: Any) -> Floats:
 
 
 def make_frame(rows: Sequence[Mapping[str, Any]] | Mapping[str, Any], index: str | None = None) -> Any:
-    """A frame with one row for each record, or of columns by name; ``index`` names the column that numbers the rows."""
+    """A pandas frame from a list of records or a dictionary of columns; ``index`` names the index column."""
     try:
         import pandas
     except ImportError:
@@ -45,7 +45,7 @@ def entries_under(entries: Mapping[str, Any], prefix: str) -> dict[str, Any]:
 
 
 def number_or_nan(value: Any) -> float:
-    """JSON's null becomes NaN."""
+    """The number, or NaN for JSON's null."""
     return float("nan") if value is None else float(value)
 
 

@@ -1,9 +1,9 @@
 """Matrix products on the calling thread.
 
-OpenBLAS distributes a product over threads that wait for each other. On a busy machine this takes far longer than it
-saves; on an idle one, our own threads with separate products are as fast. The number of threads is a setting of the
-whole process: it is set to one while a caller holds `one_thread`, and restored afterwards. With any other BLAS library,
-nothing changes.
+OpenBLAS splits a product over threads that wait for each other. When other programs use the cores, this costs far more
+time than it saves; otherwise, gradtd's own threads with separate products are as fast. The number of threads is a
+setting of the whole process: it is set to one while a caller holds `one_thread`, and restored afterwards. With any
+other BLAS library, nothing changes.
 """
 
 from __future__ import annotations
@@ -84,5 +84,5 @@ def one_thread() -> Iterator[None]:
 
 
 def is_held() -> bool:
-    """Whether a product of any size stays on the calling thread."""
+    """Whether BLAS is limited to one thread now."""
     return _Held.count > 0 and bool(_libraries())

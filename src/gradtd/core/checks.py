@@ -55,7 +55,7 @@ class RowError(InputError):
 
 
 class Faults:
-    """All faults of a table in one message.
+    """Collects the faults of a table and reports them in one message.
 
     >>> faults = Faults()
     >>> faults.add("there is no reward."); faults.add("there is no action.")
@@ -74,7 +74,7 @@ class Faults:
         self.errors.append(InputError(message))
 
     def attempt(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        """The result of ``work``. None if it finds a fault."""
+        """Return the result of ``work``, or None after recording the fault that it raised."""
         try:
             return work(*arguments)
         except InputError as error:
@@ -91,7 +91,7 @@ class Faults:
 
 
 class NeverLearnsError(InputError):
-    """There are too few data for learning to start."""
+    """There is too little data for learning to start."""
 
 
 def known_name(kind: str, name: str, known: Iterable[str]) -> str:
@@ -112,11 +112,11 @@ Known: baird, boyan_chain.
 
 
 MEANT = {"policy": "target", "discount": "gamma", "confidence": "level", "column": "columns", "data": "log"}
-"""Arguments that people try, and our names for them."""
+"""Argument names used by other libraries, and the names that gradtd uses."""
 
 
 def meant_argument(name: str, known: Iterable[str]) -> str | None:
-    """The argument with the nearest spelling, or the one meant by a common synonym. None if there is none.
+    """The argument with the nearest spelling or with the same meaning, or None.
 
     >>> meant_argument("featuers", ["target", "features"]), meant_argument("policy", ["target"])
     ('features', 'target')
@@ -162,7 +162,7 @@ def number_at_least(name: str, value: Any, low: float) -> float:
 
 
 MOST = 10**12
-"""Maximum of counts, unless their check says otherwise: no array has more entries, and no sum of a few overflows."""
+"""The largest count allowed by default: no array has more entries, and sums of a few counts do not overflow."""
 
 
 def whole_number(name: str, value: Any, low: int, high: int | None = None) -> int:
@@ -184,7 +184,7 @@ def seed_number(value: Any, name: str = "seed") -> int:
 
 
 def _digits(value: Any) -> str:
-    """A value as it was given. Python refuses to write a number of more than 4300 digits."""
+    """The repr of a value. For a huge integer its number of bits, since Python refuses to print over 4300 digits."""
     return f"a number of {value.bit_length()} bits" if isinstance(value, int) and abs(value) > 2**256 else repr(value)
 
 
@@ -229,7 +229,7 @@ def whole_numbers(name: str, values: Any) -> NDArray[np.int64]:
 
 
 def finite_array(name: str, values: Any, ndim: int, narrow: bool = False) -> NDArray[np.float64]:
-    """A C-contiguous float64 array of the given dimension with no NaN and no infinity; ``narrow``: or float32."""
+    """A C-contiguous, finite float64 array of the given dimension; with ``narrow``, float32 is also allowed."""
     array = numeric_array(name, values, ndim)
     array = np.ascontiguousarray(array, dtype=stored_kind(array.dtype) if narrow else np.float64)
     refuse_where(name, ~np.isfinite(array), array, "must be finite")
@@ -310,7 +310,7 @@ def feature_table(features: Any, narrow: bool = False) -> Any:
 
         if features.ndim != 2 or features.dtype.kind not in "biuf":
             raise InputError(f"features must be real numbers in 2 dimensions, got {features.dtype} {features.shape}.")
-        sparse_structure(features)  # SciPy's own code would follow a wrong index, too
+        sparse_structure(features)  # SciPy's code does not check indices either
         table = scipy.sparse.csr_array(features, dtype=stored_kind(features.dtype) if narrow else np.float64, copy=True)
         table.sum_duplicates()
         refuse_where("features.data", ~np.isfinite(table.data), table.data, "must be finite")
@@ -322,11 +322,11 @@ def feature_table(features: Any, narrow: bool = False) -> Any:
 
 
 def dense_table(features: Any) -> Any:
-    """A dense table of features in the form that compiled code reads, through our own view."""
+    """A dense table of features in the form that compiled code reads, as a view that gradtd owns."""
     if features.ndim != 2 or 0 in features.shape:
         raise InputError(f"features needs at least one row and one column, got shape {features.shape}.")
     given = np.asarray(features)
-    # A view: whoever reshapes theirs does not reshape ours.
+    # A view, so that reshaping the caller's array does not reshape this one.
     return np.ascontiguousarray(given, dtype=stored_kind(given.dtype)).view()
 
 

@@ -1,6 +1,7 @@
 """Executors run independent pieces of work: on threads of this process, or on the workers of a Dask cluster.
 
-They return results as soon as they are available. No result depends on which executor ran it, or on the order.
+They return results as soon as they are available. Results depend neither on the executor nor on the order of
+completion.
 """
 
 from __future__ import annotations
@@ -51,15 +52,15 @@ CALM = {
     "distributed.admin.tick.interval": "1s",
     "distributed.admin.system-monitor.interval": "2s",
 }
-"""Our own processes check their state less often, because with a worker on every core this takes time from the work."""
+"""Local Dask processes check their state less often, because with a worker on every core the checks cost time."""
 
 ONLY_HERE: dict[str, Any] = {
     "host": "127.0.0.1",
     "dashboard_address": None,
     "scheduler_kwargs": {"dashboard_address": "127.0.0.1:0"},
 }
-"""A cluster on this machine has no dashboard, but its scheduler still answers HTTP. It takes any free port: a
-second cluster would find Dask's own port taken, and warn of it."""
+"""A local cluster has no dashboard, but its scheduler still serves HTTP. It takes any free port, since a second cluster
+would find Dask's default port in use and warn about it."""
 
 
 class Executor(ABC):
@@ -92,9 +93,9 @@ class ThreadExecutor(Executor):
 class DaskExecutor(Executor):
     """Workers of a Dask cluster. Another worker repeats the work of a lost worker.
 
-    Short pieces are sent together; their number depends on the time of earlier pieces. If they take longer, a worker
-    returns what it has, and the others are sent again. The same happens to pieces after an error, which is raised when
-    it is the first one.
+    Short pieces are sent together; their number depends on the time of earlier pieces. If a task takes too long, the
+    worker returns the finished pieces, and the others are sent again. After an error the remaining pieces are also sent
+    again, so that the error raised is that of the first failing piece.
     """
 
     def __init__(self, client: Any) -> None:
@@ -123,7 +124,7 @@ class DaskExecutor(Executor):
                     done, longest = future.result()
                 except KilledWorker:
                     raise InputError(
-                        "a piece of work was lost on several workers: see their logs; they may lack memory."
+                        "a task was lost on several workers: see their logs; they may be out of memory."
                     ) from None
                 waiting.put_back(numbers[len(done) :], longest)
                 yield from zip(numbers, done, strict=False)
@@ -132,7 +133,7 @@ class DaskExecutor(Executor):
 
 
 class _Waiting:
-    """The numbers of unassigned pieces, and the size of a task."""
+    """The pieces not yet assigned, and the number of pieces per task."""
 
     def __init__(self, count: int) -> None:
         self.numbers = deque(range(count))
@@ -162,7 +163,7 @@ def _some(work: Callable[[Piece], Done], pieces: Sequence[Piece]) -> tuple[list[
         except Exception:
             if not done:
                 raise
-            break  # finished work is not lost; the piece comes first in another task
+            break  # keep the finished work; the failing piece will be first in another task
         longest = max(longest, time.perf_counter() - own)
     return done, longest
 
@@ -233,7 +234,8 @@ def dask_client(scheduler: str) -> Iterator[Any]:
 
 
 def _started(make: Callable[..., Any], settings: dict[str, Any]) -> Any:
-    """A cluster of this machine. Dask waits ten seconds for its loop and thirty for workers, too few under load."""
+    """A cluster of this machine. Dask waits ten seconds for its event loop and thirty for workers, which is too short
+    under load."""
     for attempt in range(1, STARTS + 1):
         try:
             return make(**settings)

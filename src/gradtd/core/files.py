@@ -1,8 +1,8 @@
 """Complete files, and the format in which gradtd stores arrays: NumPy's .npz with a header in JSON.
 
 A file is written under another name, forced to disk and then moved into place, so that a kill at any time leaves the
-old file or the new one. No pickle is used, so a file may come from an unknown source. A checksum in its header detects
-changes.
+old file or the new one. No pickle is used, so files from unknown sources are safe to open. A checksum in its header
+detects changes.
 """
 
 from __future__ import annotations
@@ -84,15 +84,15 @@ def part_of(path: Path) -> Path:
 
 
 def _first(name: str) -> str:
-    """The prefix of the names of a file's parts."""
+    """The prefix in the names of partly written versions of a file."""
     return f".{os.fsdecode(os.fsencode(name)[:LONGEST])}."
 
 
 def remove_strays(folder: Path, name: str) -> None:
-    """Remove what a killed process left of a file.
+    """Remove the partial files that killed processes left behind.
 
     A part is removed if its process ran on this machine and has ended, or if it has not changed for a day. Files of
-    other users are left alone.
+    other users are kept.
     """
     with os.scandir(folder) as entries:
         found = [entry for entry in entries if entry.name.startswith(_first(name)) and is_part(entry.name)]
@@ -279,7 +279,7 @@ def _read_array(members: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[An
             if not got:
                 raise EOFError("an array is truncated")
             done += got
-        file.read()  # the end of a member is where its checksum is looked at
+        file.read()  # zipfile verifies the checksum of a member at its end
     return array.reshape(shape, order="F" if by_columns else "C")
 
 

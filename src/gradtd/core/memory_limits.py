@@ -44,7 +44,7 @@ def _of_machine() -> int | None:
 
 
 def _of_group(folder: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """What the limit of a container leaves; cached files can be released, so they do not count."""
+    """Memory left under the container's limit; cached files can be released, so they do not count."""
     for limit, used, stat, cached in (
         ("memory.max", "memory.current", "memory.stat", "inactive_file"),
         ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat", "total_inactive_file"),
@@ -59,7 +59,7 @@ def _of_group(folder: Path = Path("/sys/fs/cgroup")) -> int | None:
 
 
 def _of_process() -> int | None:
-    """What a limit on the address space of this process leaves."""
+    """Memory left under the limit on this process's address space."""
     try:
         import resource
 

@@ -26,11 +26,11 @@ def parse_value(text: str) -> Any:
 
 
 _WHOLE = re.compile(r"\s*-?\d{1,4000}\s*")
-"""No superscripts, which Python counts as digits, and no more digits than Python converts."""
+"""Matches whole numbers. Excludes superscripts, which Python counts as digits, and numbers too long for ``int``."""
 
 
 def whole_numbers(words: Iterable[str]) -> list[int] | None:
-    """The words as whole numbers, if all of them are. None if one is not.
+    """The words as whole numbers, or None if any of them is not a whole number.
 
     >>> whole_numbers(["10", "-2"]), whole_numbers(["10", "\u00b2"])
     ([10, -2], None)

@@ -1,7 +1,8 @@
 """Progress bars, shown on a terminal once the work has taken a second.
 
-Every function that can take long has a parameter ``progress``. None shows the bar on a terminal, True shows it at once,
-False never. A function is called instead. A bar is shown on a terminal and in a notebook, nowhere else.
+Every function that can take long has a parameter ``progress``. None shows the bar after a second, True shows it at
+once, and False never shows it. If it is a function, gradtd calls it instead of showing a bar. Bars appear on terminals
+and in notebooks only.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from gradtd.core.checks import InputError, printable
 Progress = Callable[[int, int], Any]
 """Called with the number of finished pieces and the total."""
 StageProgress = Callable[[str, int, int], Any]
-"""The same for work with several stages, with the name of the stage first."""
+"""Called with the name of the stage, the number of finished pieces and the total."""
 WAIT = 1.0
 """Seconds of work after which a bar appears."""
 _only_one = Lock()
@@ -30,7 +31,7 @@ _shown: list[Bar] = []
 def progress_bar(label: str, what: bool = False, progress: Any = None) -> Iterator[Any]:
     """The function to call during the work: the caller's own function, a bar, or None without a terminal.
 
-    ``what``: the work has stages, so the function is a `StageProgress`. There is no bar inside another bar.
+    With ``what`` the work has stages, so the function is a `StageProgress`. Bars are not nested.
 
         with progress_bar("reading the log", progress=progress) as report:
             ...
@@ -57,12 +58,12 @@ def progress_bar(label: str, what: bool = False, progress: Any = None) -> Iterat
 
 
 def stage(progress: StageProgress | None, what: str) -> Progress | None:
-    """The progress of one stage, for a function that knows nothing of stages."""
+    """The progress function of one stage, for code that has no stages."""
     return None if progress is None else lambda done, total: progress(what, done, total)
 
 
 def announce(text: str | None) -> None:
-    """Let the bar say what the work waits for, such as a compiler; None: it continues."""
+    """Show in the bar what the work is waiting for, such as the compiler; None clears it."""
     for bar in list(_shown):
         bar.announce(text)
 
@@ -102,8 +103,8 @@ class Bar:
             self._show()
 
     def _show(self) -> None:
-        """The announcement, or the progress of a stage; a finished stage has no length, so that the bar does not stay
-        at 100 %."""
+        """Show the announcement or the progress of a stage. A finished stage has no total, so that the bar does not
+        stay at 100 %."""
         if self._display is None or self._closed:
             return
         what, done, total = self._state
@@ -128,7 +129,7 @@ class Bar:
             try:
                 self._display = self._make()
                 self._show()
-            except Exception as error:  # whatever the display has, the work goes on
+            except Exception as error:  # a failing display must not stop the work
                 logging.getLogger(__name__).debug("no progress bar: %s", error)
                 self._display = None
 
@@ -168,7 +169,7 @@ class Terminal:
 
 
 class Notebook:
-    """A bar under the cell. (Rich needs ipywidgets for one; a browser can draw it without.)"""
+    """A bar under the cell. (Rich needs ipywidgets for this; plain HTML does not.)"""
 
     def __init__(self) -> None:
         from IPython.display import display

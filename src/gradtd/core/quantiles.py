@@ -9,7 +9,7 @@ from gradtd.core import checks
 from gradtd.core.checks import InputError
 
 NARROWEST = 500
-"""Number of episodes at which a confidence sequence is narrowest relative to an interval for one look, chosen in
+"""Number of episodes at which a confidence sequence is narrowest relative to a fixed-sample interval, chosen in
 advance."""
 
 
@@ -51,8 +51,8 @@ def boundary(episodes: float, level: float) -> float:
         value -+ sqrt(2 (t s^2 rho^2 + 1) / (t^2 rho^2) log(sqrt(t s^2 rho^2 + 1) / alpha)).
 
     Here rho = r / s, with a number r that is fixed before the data are seen, so that the half-width is s / sqrt(t)
-    times a factor that depends only on t. It is narrowest relative to 1.96, for one look at 95 %, at this number of
-    episodes: there x = t r^2 solves x - log(1 + x) = -2 log alpha.
+    times a factor that depends only on t. It is narrowest relative to 1.96, the half-width for a single look at 95 %,
+    at the number of episodes t where x = t r^2 solves x - log(1 + x) = -2 log alpha.
 
     >>> round(boundary(500, 0.95), 2), round(boundary(50, 0.95), 2), round(boundary(50_000, 0.95), 2)
     (3.04, 3.82, 3.57)

@@ -29,14 +29,14 @@ from gradtd.core.files import (
 
 MANIFEST, LOCK = "manifest.json", ".lock"
 STORED: dict[str, Any] = {"compression": "zstd", "write_page_checksum": True}
-"""How our tables are stored: with a checksum per page, which readers can verify."""
+"""Parquet settings of the tables: a checksum per page, which readers can verify."""
 
 
 class ResultsFolder:
     """A results folder that one command writes to.
 
-    It is made where there is none. One that is not empty must have been written by this command, in this format.
-    ``option`` names the option that takes another folder.
+    It is created if it does not exist. A non-empty folder must have been written by this command, in this format.
+    ``option`` is the option that sets the folder.
     """
 
     def __init__(self, folder: Path, made_by: str, format: int, option: str = "--out") -> None:
@@ -47,7 +47,7 @@ class ResultsFolder:
                 self.write_text(MANIFEST, json.dumps({"made_by": made_by, "format": format}))
 
     def _is_ours(self) -> bool:
-        """Whether the folder was begun by this command; not if it is new. Any other one is refused."""
+        """Whether this command created the folder earlier. False if the folder is new; other folders are refused."""
         manifest, name = self.folder / MANIFEST, repr(str(self.folder))
         others = any(not _half_made(path.name) for path in self.folder.iterdir())
         if not manifest.exists():  # looked at last: another process that starts now writes it first
@@ -122,7 +122,7 @@ class ResultsFolder:
 
 
 def _half_made(name: str) -> bool:
-    """Whether a process that was killed right after it created the folder left a file with this name."""
+    """Whether a file with this name can be left by a process that was killed right after it created the folder."""
     return name == LOCK or (name.startswith(f".{MANIFEST}.") and is_part(name))
 
 
@@ -135,7 +135,7 @@ def in_use(folder: Path) -> bool:
 
 
 def _lock(file: Any) -> bool:
-    """Lock an open file until it is closed. On systems without such locks, every process gets in."""
+    """Lock an open file until it is closed. Systems without such locks let every process in."""
     try:
         import fcntl
     except ImportError:
@@ -148,7 +148,7 @@ def _lock(file: Any) -> bool:
 
 
 def _column(pa: Any, values: Any) -> Any:
-    """Numbers, words with the code of each entry (stored as a dictionary), or an existing column."""
+    """An Arrow column: from numbers, from (words, codes) as a dictionary column, or from an existing column."""
     if isinstance(values, np.ndarray):
         return pa.array(values)
     if isinstance(values, tuple):

@@ -1,10 +1,9 @@
 """Validates what compiled code reads of a stream. No other module does this.
 
 Compiled code does not check indices. Every number that it uses as an index is therefore checked here, once per stream,
-and stored where nothing can change it: the steps are an array of our own that others see through a read-only view, and
-so are the indices of sparse features. The numbers of dense features may change, because they are never used as indices.
-Features in float32 stay float32: compiled code converts an entry when it reads it, so that every product and sum is
-float64.
+and stored where nothing can change it: the steps and the indices of sparse features are private copies, which callers
+see through read-only views. The numbers of dense features may change, because they are never used as indices. Features
+in float32 stay float32: compiled code converts an entry when it reads it, so that every product and sum is float64.
 """
 
 from __future__ import annotations

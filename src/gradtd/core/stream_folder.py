@@ -32,7 +32,7 @@ FORMATS: dict[int, np.dtype[Any]] = {
     **{1: np.dtype(np.float64), 2: np.dtype(np.float32)},
     **{3: np.dtype(np.float64), 4: np.dtype(np.float32)},
 }
-"""The format gives the type of the features; from the third on they are sparse."""
+"""The format number gives the type of the features; from format 3 on they are sparse."""
 SPARSE = 3
 HEADER, FEATURES, STEPS = "header.json", "features.bin", "steps.bin"
 COLUMNS, ENDS, TARGET, STARTS = "columns.bin", "ends.bin", "target.bin", "starts.bin"
@@ -53,14 +53,14 @@ class StoredStream(Stream):
         """Zeros on disk, deleted together with the array: what a run stores for every step."""
         if not n:
             return np.zeros(0, dtype)
-        beside = self.folder.parent  # where there is room for the stream itself
+        beside = self.folder.parent  # this disk has room for the stream itself
         with tempfile.TemporaryFile(dir=beside if os.access(beside, os.W_OK) else None) as file:
             file.truncate(n * np.dtype(dtype).itemsize)
             return np.asarray(np.memmap(file, dtype, "r+", shape=(n,)))
 
     def resized(self, kept: NDArray[Any], n: int) -> NDArray[Any]:
         if n <= len(kept):
-            return kept[:n]  # what was never written takes no room on disk
+            return kept[:n]  # parts that were never written take no space on disk
         longer = self.room(n, kept.dtype)
         longer[: len(kept)] = kept
         return longer
@@ -80,7 +80,7 @@ class Writer:
             raise InputError(f"there is no folder {str(self.folder.absolute().parent)!r}.")
         self.part = part_of(self.folder)
         self.n_features = self.rows = self.steps = 0
-        self.format = 0  # until the first rows say what numbers they are
+        self.format = 0  # set by the type of the first rows
         self.entries = self.chances = 0
         self.digests: dict[str, Any] = {}
         self.files: dict[str, Any] = {}
@@ -108,16 +108,20 @@ class Writer:
         """
         rows, columns = features.shape
         if self.rows and columns != self.n_features:
-            raise InputError(f"a part has {columns} features, those before {self.n_features}.")
+            raise InputError(
+                f"a part has {columns} features, earlier parts {self.n_features}: use the same features for all."
+            )
         if self.rows + rows > MOST_ROWS:
             raise InputError(f"a stream has at most {MOST_ROWS} rows of features: store the log in several.")
         kind = 2 if features.dtype == np.float32 else 1
         kind += 0 if isinstance(features, np.ndarray) else SPARSE - 1
         self.format = self.format or kind
         if features.dtype != np.float32 and self.format in (2, 4):
-            raise InputError(f"a part has features of {features.dtype}, those before of float32: make all of one kind.")
+            raise InputError(
+                f"a part has features of {features.dtype}, earlier parts of float32: use one type for all."
+            )
         if (kind >= SPARSE) != (self.format >= SPARSE):
-            raise InputError("a part has sparse features and another dense ones: make all of one kind.")
+            raise InputError("some parts have sparse features and others dense ones: use one kind for all.")
         moved = np.array(steps, STEP)
         for end in ("row", "next_row"):
             moved[end] += np.uint32(self.rows)
@@ -218,7 +222,7 @@ def open_stream(folder: str | Path) -> StoredStream:
 
 
 def _mapped(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-    """An array in a file of its size; modified pages belong to this process."""
+    """Memory-map an array whose file must have its exact size; changes stay in this process."""
     if not np.prod(shape, dtype=object) and path.stat().st_size == 0:
         return np.zeros(shape, dtype)
     if path.stat().st_size != int(np.prod(shape, dtype=object)) * dtype.itemsize:

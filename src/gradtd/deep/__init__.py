@@ -1,9 +1,9 @@
-"""Impression GTD with networks: the extra ``gradtd[deep]``, JAX and optax.
+"""Impression GTD with networks; needs JAX and optax, the extra ``gradtd[deep]``.
 
 `impression_loss` and `impression_direction` work with any ``apply(params, x)`` and any optax optimiser.
 `gradtd.deep.baselines` has the losses of other methods, `EpisodeReplay` draws two batches from different episodes,
 `DeepLearner` learns from a stream, and `gradtd.deep.control` has agents that act. ``docs/deep.md`` and
-``docs/control.md`` say when to use them and when not.
+``docs/control.md`` describe when to use them and when not.
 """
 
 from importlib.util import find_spec

@@ -41,7 +41,8 @@ def residual_loss(apply: Apply, params: Any, batch: Batch, next_x: Any = None, r
 def correction_loss(
     apply: Apply, params: Any, head: Any, batch: Batch, *, beta: float = 1.0, regularised: bool = True
 ) -> Any:
-    """TDC, and TDRC with ``beta`` on its second head w: h = features . w. Differentiate in ``(params, head)``.
+    """TDC, or TDRC with ``beta`` on its second head w: h = features . w. Differentiate with respect to ``(params,
+    head)``.
 
     d = mean rho (discount h grad v' - delta grad v) for the network. For the head, d = mean (h - rho delta) features,
     plus beta w if regularised (Ghiassian et al. 2020); no gradient flows through its features.

@@ -24,7 +24,7 @@ DIVERGED = 10.0
 
 
 class World(NamedTuple):
-    """States, a network, its random start, and independent draws of steps."""
+    """A problem: its states, a network, random initial parameters, and independent draws of steps."""
 
     states: Any
     apply: Apply
@@ -54,7 +54,8 @@ def spiral() -> World:
 
 
 def baird() -> World:
-    """Baird's star: his seven rows of features go into a network of 32 ReLU units. gamma = .99, ratios 0 and 7."""
+    """Baird's star, whose seven rows of features are the inputs of a network with 32 ReLU units. gamma = .99, ratios 0
+    and 7."""
     rows = np.zeros((7, 8), np.float32)
     rows[:6, :6], rows[:6, 7] = 2 * np.eye(6), 1.0
     rows[6, 6], rows[6, 7] = 1.0, 2.0
@@ -71,7 +72,7 @@ def baird() -> World:
 
 
 def w_2w(hidden: tuple[int, ...] = ()) -> World:
-    """The step from the state with feature 1 to that with feature 2, and no other. gamma = .99."""
+    """A problem with a single step, from the state with feature 1 to the state with feature 2. gamma = .99."""
     net = Mlp(1, hidden=hidden)
 
     def linear(w: Any, x: Any) -> Any:
@@ -186,7 +187,7 @@ def _loss(world: World, asked: Any, target: Any, first: Batch, second: Batch, pa
 
 
 def _again(world: World, first: Batch, second: Batch) -> Any:
-    """A second draw of the transitions of batch 1. Except in the spiral, they do not depend on the state."""
+    """A second draw of the transitions of batch 1. Except in the spiral, transitions are deterministic."""
     if jnp.ndim(first.x) > 1:
         return first.next_x  # given state and action, the transition is deterministic
     stays = second.next_x == second.x
@@ -194,7 +195,7 @@ def _again(world: World, first: Batch, second: Batch) -> Any:
 
 
 def counts(errors: Any) -> tuple[int, float]:
-    """How many runs diverged, and the median error at the end."""
+    """The number of runs that diverged, and the median error at the end."""
     last = np.asarray(errors)[..., -1]
     bad = ~np.isfinite(last) | (last > DIVERGED)
     return int(bad.sum()), float(np.median(np.where(np.isfinite(last), last, np.inf)))

@@ -1,7 +1,7 @@
 """Impression GTD for networks: one family of losses whose gradient is the update.
 
 Two batches come from different episodes. v(x) is the network's value, delta = r + discount v(x') - v(x), and k is a
-similarity of observations. From batch 2 and k follows the expected error at every x of batch 1: its *impression* h.
+similarity of observations. Batch 2 and k determine the expected error at every x of batch 1, its *impression* h.
 
     h = K12 rho_2 delta_2 / m2                                not whitened
     h = K12 (K22 + ridge kbar I)^-1 rho_2 delta_2             whitened; kbar is the mean of the diagonal of K22
@@ -11,17 +11,17 @@ similarity of observations. From batch 2 and k follows the expected error at eve
 
 With k(x, y) = grad v(x) . grad v(y) and no whitening the residual form is Algorithm 1 of the paper: h = grad v . u with
 u = mean_2 rho delta grad v. With whitening, (C + b I)^-1 u replaces u, where C = mean_2 grad v grad v' and
-b = ridge kbar / m2: by the push-through identity this is an m2 x m2 system, never one of the network's size.
+b = ridge kbar / m2: by the push-through identity this is an m2 x m2 system, not one of the network's size.
 
 Let w be u, or (C + b I)^-1 u, of batch 2, so that h = grad v . w. Then the residual form with
-``hessian=True`` is the gradient in the parameters, w held fixed, of
+``hessian=True`` is the gradient with respect to the parameters, with w held fixed, of
 
     mean_1 rho delta h                                        not whitened
     mean_1 (rho delta h - h^2 / 2)                            whitened
 
 whose maximum over w is half of NEU, or half of MSPBE. Without the Hessian term, h is treated as constant in the
 parameters; with a fixed kernel it is constant. The corrected form is not the gradient of any objective. `docs/deep.md`
-says what each form costs and where it diverges.
+describes what each form costs and when it diverges.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def td_errors(apply: Apply, params: Any, batch: Batch) -> Any:
 def impression(
     apply: Apply, params: Any, x: Any, second: Batch, *, similarity: Any = "last", whiten: bool = True, ridge: Any = 1.0
 ) -> Any:
-    """h at every x: the error expected there from batch 2. The gradient flows only through x in the similarity."""
+    """h at every x, the expected error according to batch 2. The gradient flows only through x in the similarity."""
     held = jax.lax.stop_gradient(params)
     errors = second.rho * td_errors(apply, held, second)
     rows = None  # rows whose inner products are the similarities of batch 2
@@ -114,7 +114,7 @@ def impression_loss(
     directions: str = "one",
     ridge: Any = "auto",
 ) -> Any:
-    """A scalar whose gradient in ``params`` is the update's direction. Its value has no meaning.
+    """A scalar whose gradient with respect to ``params`` is the update's direction. Its value has no meaning.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def impression_loss(
         Inner products of last-layer features or of value gradients, or ``k(x, y)`` -> (len(x), len(y)), positive
         definite.
     whiten : bool
-        Whether h is a regression (MSPBE), or a mean (NEU; K-loss where k is fixed).
+        Whether h is a regression (MSPBE) or a mean (NEU, or the K-loss for a fixed k).
     form : {"corrected", "residual"}
         TDC with h from the other batch, or the form of the paper.
     hessian : bool
@@ -134,8 +134,8 @@ def impression_loss(
     directions : {"one", "both", "averaged"}
         "both" adds the direction with the batches swapped, "averaged" takes half of each.
     ridge : float or "auto"
-        Relative to the mean similarity of an x with itself. Near 0 the correction is full but learning is slow; a large
-        ridge gives semi-gradient TD. "auto" estimates it from batch 2 with `gradtd.deep.ridge.evidence_ridge`.
+        Relative to the mean similarity of an x with itself. Near 0 the correction is full, but learning is slow; a
+        large ridge gives semi-gradient TD. "auto" estimates it from batch 2 with `gradtd.deep.ridge.evidence_ridge`.
     """
     one_of("form", form, ("corrected", "residual"))
     one_of("directions", directions, ("one", "both", "averaged"))
@@ -165,7 +165,7 @@ def impression_loss(
 
 
 def impression_direction(apply: Apply, params: Any, first: Batch, second: Batch, **options: Any) -> Any:
-    """The gradient of `impression_loss`, shaped as ``params``: pass it to any optax optimiser."""
+    """The gradient of `impression_loss`, with the structure of ``params``; pass it to any optax optimiser."""
     return jax.grad(lambda p: impression_loss(apply, p, first, second, **options))(params)
 
 

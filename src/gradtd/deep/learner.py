@@ -34,13 +34,13 @@ class DeepLearner:
     Parameters
     ----------
     n_inputs : int
-        Columns of an observation.
+        Number of columns of an observation.
     hidden : tuple of int
         Widths of the hidden layers.
     activation : {"relu", "tanh", "identity"}
-        After every hidden layer.
+        The function after every hidden layer.
     step_size : float
-        Adam's.
+        The step-size of Adam.
     batch : (int, int)
         Sizes of the two batches.
     capacity : int
@@ -48,7 +48,7 @@ class DeepLearner:
     split : {"odd_even", "coin", "episode"}
         How episodes are assigned to the two batches.
     seed : int
-        Fixes the initial network and all draws.
+        Seed of the initial network and of all draws.
     **options
         Options of `gradtd.deep.impression_loss`, for example ``ridge=1.0``.
     """
@@ -73,7 +73,7 @@ class DeepLearner:
         _refuse_beyond_single("step_size", self.step_size)
         self.batch = (checks.whole_number("batch", batch[0], 1), checks.whole_number("batch", batch[1], 1))
         room = 4.0 * sum(self.batch) * (2 * self.net.n_inputs + sum(self.net.hidden))
-        refuse_beyond_memory(room, "the two batches", "give smaller ones by batch=(32, 32)")
+        refuse_beyond_memory(room, "the two batches", "use smaller ones, for example batch=(32, 32)")
         self.replay = EpisodeReplay(capacity, split, seed)
         self.options: Mapping[str, Any] = options
         self.params = self.net.init(jax.random.key(self.replay.seed % 2**63))
@@ -207,4 +207,6 @@ def _refuse_other_size(header: Mapping[str, Any], n_parameters: int) -> None:
     told = header["settings"]
     net = Mlp(header["n_inputs"], tuple(told["hidden"]), activation=told["activation"])
     if net.n_parameters != n_parameters:
-        raise InputError(f"the file's network has {net.n_parameters} parameters, and the file holds {n_parameters}.")
+        raise InputError(
+            f"the file's network has {net.n_parameters} parameters, but the file holds {n_parameters}: it is damaged."
+        )

@@ -29,7 +29,7 @@ FEWEST_EPISODES = 20
 
 
 class LearnedLog(NamedTuple):
-    """Maps of the log, one for each training seed, and the networks' own values of the starts."""
+    """The feature maps of the log, one per training seed, and the networks' own values of the start states."""
 
     maps: tuple[NetworkFeatures, ...]
     own: Floats
@@ -38,7 +38,7 @@ class LearnedLog(NamedTuple):
 def learn_features(log: Log, rho: Floats, gamma: float, seed: int = 0) -> LearnedLog:
     """Train two networks, each on one half of the episodes, for every training seed."""
     if log.discrete_observations:
-        raise InputError("features='network' is for continuous observations, and those of this log are discrete.")
+        raise InputError("features='network' is for continuous observations, but those of this log are discrete.")
     if log.n_episodes < FEWEST_EPISODES:
         raise InputError(f"features='network' needs at least {FEWEST_EPISODES} episodes, got {log.n_episodes}.")
     seen = np.asarray(log.observations, np.float64)
@@ -71,7 +71,7 @@ def learn_features(log: Log, rho: Floats, gamma: float, seed: int = 0) -> Learne
 
 
 def last_width(n_episodes: int) -> int:
-    """Units of the last layer, 4 to 32 by the size of half of the episodes."""
+    """The number of units in the last layer, 4 to 32, depending on the number of episodes in a half."""
     return int(np.clip(n_episodes // 20, 4, 32))
 
 
@@ -84,7 +84,7 @@ def _learn(net: Mlp, steps: Batch, sides: Sides, key: Any) -> Any:
 
 
 def _sides(episode: Integers, half: Integers, seed: int) -> Sides:
-    """For both halves, the steps of two batches, as lists of equal length; entries of short ones repeat."""
+    """The steps of two batches for each half, as lists of equal length. Entries of shorter lists are repeated."""
     rng = np.random.default_rng([seed, 1])
     turn = np.zeros(len(half), np.int64)
     for side in (0, 1):
@@ -105,6 +105,6 @@ def _scale(log: Log, rho: Floats, gamma: float) -> float:
 
 
 def _flat(params: Any) -> Floats:
-    """Weights as `gradtd.features.network.layers` reads them, without the output layer."""
+    """The weights in the form that `gradtd.features.network.layers` reads, without the output layer."""
     parts = [np.asarray(a, np.float64).ravel() for one in params["hidden"] for a in (one["weights"], one["bias"])]
     return np.concatenate(parts)

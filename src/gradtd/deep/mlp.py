@@ -1,4 +1,4 @@
-"""A small network to start with. Any other ``apply(params, x)`` works too: flax, equinox, haiku or your own."""
+"""A small network to start with. Any other ``apply(params, x)`` also works: flax, equinox, haiku or your own."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class Mlp:
     Parameters
     ----------
     n_inputs : int
-        Columns of an observation.
+        Number of columns of an observation.
     hidden : tuple of int
-        Widths of the hidden layers. Without any, the value is linear in the observation.
+        Widths of the hidden layers. Without hidden layers, the value is linear in the observation.
     n_outputs : int
-        1 gives values (m,); more, for example one per action, give (m, n_outputs).
+        With 1 the values have shape (m,); with more, for example one per action, (m, n_outputs).
     activation : {"relu", "tanh", "identity"}
-        After every hidden layer.
+        The function after every hidden layer.
     """
 
     n_inputs: int

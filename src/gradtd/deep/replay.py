@@ -27,7 +27,7 @@ class EpisodeReplay:
         Which episodes batch 1 is drawn from: the odd ones, a random half fixed by coin flips, or a new random half at
         every draw.
     seed : int
-        Fixes the coin flips and the draws.
+        Seed of the coin flips and of the draws.
 
     >>> replay = EpisodeReplay(capacity=1000)
     >>> for episode in range(4):
@@ -83,7 +83,9 @@ class EpisodeReplay:
         self._grow(at + 1)
         for name, value in row.items():
             if name in ("x", "next_x") and value.shape != self.steps[name].shape[1:]:
-                raise InputError(f"{name} needs shape {self.steps[name].shape[1:]} as before, got {value.shape}.")
+                raise InputError(
+                    f"{name} needs shape {self.steps[name].shape[1:]}, as in earlier steps, got {value.shape}."
+                )
             self.steps[name][at] = value
         self.seen += 1
         self._open = not (terminated or truncated)
@@ -104,14 +106,16 @@ class EpisodeReplay:
     def pair(self, m1: int = 32, m2: int = 32) -> tuple[Any, Any]:
         """Batches of m1 and m2 steps, drawn with replacement, that share no episode."""
         if not self.ready():
-            raise InputError("pair needs steps of two episodes that serve different batches: add more, or see ready().")
+            raise InputError(
+                "pair needs steps of two episodes that belong to different batches: add more steps, and check ready()."
+            )
         first, second = self._sides()
         drawn = (self.rng.choice(first, m1), self.rng.choice(second, m2))
         made = [Batch(*(self.steps[name][at] for name in Batch._fields)) for at in drawn]
         return made[0], made[1]
 
     def memory(self) -> dict[str, Any]:
-        """Its state besides the steps, for a file."""
+        """The state without the steps, for a file."""
         counts = {"seen": self.seen, "number": self.number, "open": self._open, "heads": self._heads}
         return counts | {"rng": self.rng.bit_generator.state}
 
@@ -137,7 +141,7 @@ class EpisodeReplay:
                 raise InputError(f"the file's steps.{name} must be finite: it is damaged.")
             column[:n] = found
         if self.steps["rho"].min() < 0 or self.steps["discount"].min() < 0 or self.steps["discount"].max() > 1:
-            raise InputError("the file's steps have a negative ratio or a discount outside of [0, 1]: it is damaged.")
+            raise InputError("the file's steps have a negative ratio or a discount outside [0, 1]: it is damaged.")
 
     def _sides(self) -> tuple[Integers, Integers]:
         n = len(self)

@@ -1,9 +1,9 @@
-"""The ridge of the correction, by empirical Bayes from the errors of one batch; nothing to tune.
+"""The ridge of the correction, estimated by empirical Bayes from the errors of one batch, without tuning.
 
 The errors e of batch 2 are modelled as e ~ N(0, s (K / kbar + ridge I)). One part is explained by the similarity, the
-other is noise. The more of the errors is explained, the smaller the ridge and the stronger the correction. If errors
+other is noise. The larger the explained part, the smaller the ridge and the stronger the correction. If errors
 are noise, the correction vanishes and the update is semi-gradient TD, which is fast. If TD diverges, errors grow along
-directions of the network, so they are explained, and the correction is strong again.
+directions of the network, so they are explained and the correction is strong again.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import jax.numpy as jnp
 from jax.lax.linalg import triangular_solve
 
 GRID = tuple(10.0 ** (7 * k / 5 - 3) for k in range(6))
-"""Ridges that are compared, from .001 to 10,000."""
+"""The ridges that are averaged, from .001 to 10,000."""
 
 
 def evidence_ridge(K: Any, errors: Any) -> Any:
     """(K + ridge kbar I)^-1 errors, averaged over the ridges of the grid, weighted by likelihood.
 
-    Each ridge has its Cholesky factor; all six cost less than one eigendecomposition, which would cover every ridge.
+    Each ridge has a Cholesky factor. All six cost less than the one eigendecomposition that would serve every ridge.
     """
     K, errors = jax.lax.stop_gradient(K), jax.lax.stop_gradient(errors)
     m, kbar = len(K), jnp.mean(jnp.diag(K)) + jnp.finfo(K.dtype).tiny

@@ -28,12 +28,12 @@ def odd_and_even(episode: Any) -> Sides:
 
 
 def take(steps: Batch, index: Any) -> Batch:
-    """Some of the steps."""
+    """The steps at ``index``."""
     return Batch(*(column[index] for column in steps))
 
 
 Loss = Callable[[Apply, Any, Batch, Batch], Any]
-"""A loss of two batches, from `gradtd.deep.impression` or `gradtd.deep.baselines`."""
+"""A loss on two batches, from `gradtd.deep.impression` or `gradtd.deep.baselines`."""
 
 
 @partial(jax.jit, static_argnames=("apply", "loss", "optimiser", "updates", "sizes", "watch"))
@@ -50,7 +50,7 @@ def train(
     sizes: tuple[int, int] = (32, 32),
     watch: Callable[[Any], Any] | None = None,
 ) -> tuple[Any, Any]:
-    """The parameters after this number of updates, and the output of ``watch`` at a hundred points during training.
+    """Train; returns the parameters after ``updates`` updates, and the output of ``watch`` at a hundred points.
 
     The batches swap roles in half of the updates, so that every step is used in both.
     """

@@ -40,15 +40,16 @@ TREE = "tree"
 
 
 def traces_as_given(tracing: Tracing) -> Tracing:
-    """Traces of a stream that holds c of every step (see `shares`) in place of probabilities."""
+    """Settings of traces for a stream that stores the factor c of every step (see `shares`) in place of
+    probabilities."""
     return Tracing(tracing.lam, TREE)
 
 
 def shares(log: Log, target: Any, settings: Settings) -> Floats:
-    """c of the step after every step: the target's probability of the action taken, or the ratio clipped at 1.
+    """The factor c of the step after each step: the target's probability of its action, or its ratio clipped at 1.
 
-    The equations hold with any trace, because the TD error has mean zero given the observation and the action. A good c
-    measures how far the target agrees with the log: with features of (s_t, a_t) the trace is e_t = discount_{t-1} lam
+    The equations hold with any trace, because the TD error has mean zero given the observation and the action. c should
+    measure how far the target agrees with the log. With features of (s_t, a_t) the trace is e_t = discount_{t-1} lam
     c_t e_{t-1} + x_t, where c_t belongs to the action of step t. State values use c_{t-1} instead. Each step therefore
     stores the c of the next step.
     """
@@ -56,9 +57,9 @@ def shares(log: Log, target: Any, settings: Settings) -> Floats:
     if not log.discrete_actions:
         raise InputError(
             "Traces of action values need the target's probability of the action taken, which "
-            "value_function='action' does not have for real actions. Leave lam out, or use value_function='state' "
-            "with densities of both "
-            "policies."
+            "value_function='action' does not have for continuous actions. Leave lam out, or use "
+            "value_function='state' "
+            "with densities of both policies."
         )
     if settings.tracing.kind == TREE:
         taken = ratios(log, target, behaviour=np.ones(len(log))).target
@@ -66,7 +67,7 @@ def shares(log: Log, target: Any, settings: Settings) -> Floats:
     elif settings.behaviour is None and log.behaviour is None:
         raise InputError(
             "trace='clipped' needs the behaviour's probability of every action taken, which the log lacks. "
-            "Choose trace='tree', which needs the target's only, or give the behaviour policy."
+            "Choose trace='tree', which needs only the target's probabilities, or give the behaviour policy."
         )
     else:
         made = ratios(log, target, behaviour=settings.behaviour, seed=settings.seed)
@@ -76,14 +77,14 @@ def shares(log: Log, target: Any, settings: Settings) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class PairFeatures(LogFeatures):
-    """A log in features of pairs. ``otherwise`` makes the same table for other choices of the target."""
+    """A log in features of pairs. ``otherwise`` makes the same table for different choices of the target."""
 
     laid: PairRows | None = None
     choices: Choices | None = None
     otherwise: Callable[[Choices], Any] | None = None
 
     def stream(self, rho: Floats, gamma: float, target: Floats | None = None) -> Stream:
-        """The steps over rows of pairs; episodes start with the target's expectation."""
+        """The stream over rows of pairs, in which episodes start with the target's expectation."""
         return self._over(self.table, rho, gamma, target)
 
     def _over(self, table: Any, rho: Floats, gamma: float, target: Floats | None = None) -> Stream:
@@ -122,7 +123,7 @@ class PairPlan(Plan):
 
 
 def plan_pairs(log: Log, target: Any, settings: Settings) -> tuple[PairPlan, Ratios]:
-    """The inputs for a target's action values, and ratios that are all 1."""
+    """Prepare the evaluation of a target's action values; returns the plan and ratios that are all 1."""
     if log.action is None:
         raise InputError(
             "value_function='action' needs the log's actions, and gradtd found no action column. "
@@ -148,14 +149,14 @@ def plan_pairs(log: Log, target: Any, settings: Settings) -> tuple[PairPlan, Rat
     design, why = None, ""
     if settings.method not in ESTIMATORS or chosen_later:
         design, why = _pair_design(log, choices, ready, pieces, discrete, settings)
-    if design is None and ready is None:  # no rung is chosen where there are no checks
+    if design is None and ready is None:  # without checks no rung is chosen
         ready = make_pair_features(log, choices, settings, drawn)
     narrow = log if ready is None else ready.log
     return PairPlan(narrow, settings, named, ready, design, why, choices=choices, whole=log), found
 
 
 def _places(log: Log) -> tuple[Integers, Integers]:
-    """The distinct discrete observations: one row of each, and the index of every row's."""
+    """The distinct discrete observations: a row with each of them, and the index of every row's observation."""
     if log.discrete_observations:
         _, first, state = np.unique(log.observations, return_index=True, return_inverse=True)
         return first, state
@@ -164,7 +165,8 @@ def _places(log: Log) -> tuple[Integers, Integers]:
 
 
 def make_pair_features(log: Log, choices: Choices, settings: Settings, drawn: RealTarget | None) -> PairFeatures:
-    """Features of the pairs taken, of the target's expectations after them, and at the starts; whitened together."""
+    """Compute and whiten the features of the pairs taken, of the target's expectations after them, and at the
+    starts."""
     episode = pieces_of(log, settings.block_length)
     first, place = _places(log)
     begins = episode_begins(episode)[:-1]
@@ -174,7 +176,8 @@ def make_pair_features(log: Log, choices: Choices, settings: Settings, drawn: Re
 
     laid = lay(choices)
     if settings.pair_function is not None:
-        function = PairFunction.of(settings.pair_function, log.observations[log.row[:100]], log.action[:100])  # type: ignore[index]
+        # type: ignore[index]
+        function = PairFunction.of(settings.pair_function, log.observations[log.row[:100]], log.action[:100])
         features: Features = function
         notes, inner_used, width = log.notes, None, function.n_features
 
@@ -223,7 +226,7 @@ def _met(table: Any, rows: Integers) -> Integers:
 
 @one_thread()
 def _like(table: Any, other: Any, W: Floats | None) -> Any:
-    """A table, whitened like another one."""
+    """A table, whitened in the same way as another one."""
     if isinstance(other, np.ndarray) and not isinstance(table, np.ndarray):
         table = table.toarray()
     if W is None:
@@ -237,7 +240,7 @@ def _like(table: Any, other: Any, W: Floats | None) -> Any:
 def _pair_design(
     log: Log, choices: Choices, ready: PairFeatures | None, pieces: Integers, discrete: bool, settings: Settings
 ) -> tuple[Design | None, str]:
-    """The design of the checks, or why there is none."""
+    """The design of the checks, or the reason why there is none."""
     K, n_pieces, limits = choices.taken.shape[1], int(pieces[-1]) + 1, settings.limits
     base = None
     if settings.pair_function is None and ready is not None:

@@ -1,7 +1,7 @@
 """The fits that are compared: every rung and check, other traces, features of time, and doubly robust.
 
-They come from `Equations`: steps that can be read twice, as in memory or for states, or sums by group of a log that is
-read once.
+They are made from `Equations`: from steps that can be read again (in memory, or for states), or from sums by group of a
+log that is read once.
 """
 
 from __future__ import annotations
@@ -33,28 +33,28 @@ from gradtd.evaluation.step_blocks import StepBlocks, first_pieces
 
 @dataclass(frozen=True, eq=False)
 class Fits:
-    """Fits by the name of their columns.
+    """All fits, each a dictionary by the name of its columns.
 
     Parameters
     ----------
     plain
-        As requested.
+        The fits as requested.
     traced
-        The headlines with traces of another lambda, ``lam``.
+        The headline fits with traces of another lambda, ``lam``.
     robust
-        Doubly robust with their values, if products of ratios allow it.
+        Doubly robust estimates with their values, if products of ratios allow it.
     timed
-        With the time since the start as extra features.
+        Fits with the time since the start as extra features.
     past
-        With the past as extra features, if episodes have more than one step.
+        Fits with the past as extra features, if episodes have more than one step.
     alone
-        Whether every piece has one step, and so no past.
+        Whether every piece has one step and therefore no past.
     behind
         The value after truncations, if pieces are truncated.
     rare
-        Share of the target's time in states with few visits, less the log's own share.
+        Share of the target's time in states with few visits, minus the log's own share.
     markov
-        Tests whether the past predicts the next step, though the observation and the action are known.
+        Tests whether the past predicts the next step when the observation and the action are known.
     """
 
     plain: dict[str, Fit]
@@ -79,10 +79,9 @@ class Equations(ABC):
 
     Parameters
     ----------
-    ladder
-        The fits.
+    ladder The columns of each fit.
     clock
-        Columns of the time; none if pieces begin in the middle of episodes, have one step, or traces were requested.
+        Columns of the time; empty if pieces begin in the middle of episodes, have one step, or traces were requested.
     lam
         The requested lambda.
     pieces
@@ -109,27 +108,27 @@ class Equations(ABC):
 
     @abstractmethod
     def solutions(self, lam: float) -> Solutions:
-        """All fits, solved; fits with other traces use this lambda."""
+        """Solve all fits; fits with other traces use this lambda."""
 
     @abstractmethod
     def piece_sums(self, solutions: Solutions, lam: float) -> PieceSums:
         """The sums per piece under every solution."""
 
     def visits(self, columns: Integers) -> tuple[Floats, Floats] | None:
-        """Visits of these columns and the sums of their ratios, where every step has one of them."""
+        """The visits of these columns and the sums of their ratios, if every step has exactly one of them."""
         return None
 
     def own_sums(self) -> FitSums | None:
-        """The sums by tenth that plain fits were made from, if every piece has its own influence."""
+        """The sums by tenth behind the plain fits, if every piece has its own influence."""
         return None
 
     @abstractmethod
     def some_steps(self, n_steps: int) -> Steps:
-        """Whole pieces, with about this many steps."""
+        """The first whole pieces, with about ``n_steps`` steps."""
 
 
 def other_lambda(lam: float, square_ratio: float, n_pieces: float, limits: Limits = DEFAULT) -> float:
-    """The lambda of the comparison fits: longer traces if the requested lambda is small, else none.
+    """The lambda of the comparison fits: that of longer traces if the requested lambda is small, else 0.
 
     If observations are Markov states and the features suffice, both lambdas lead to the same value. Traces are 1 / (1 -
     lambda) steps long, as long as the second moment of products of ratios stays moderate.
@@ -147,7 +146,7 @@ def all_fits(equations: Equations, lam: float, limits: Limits = DEFAULT) -> Fits
     """Every fit that the decision compares."""
     solutions = equations.solutions(lam)
     sums = equations.piece_sums(solutions, lam)
-    ladder, pieces = equations.ladder, equations.pieces  # groups are known after the log was read
+    ladder, pieces = equations.ladder, equations.pieces  # groups are known only after the log was read
     fits = fits_from(solutions.every, sums, pieces, equations.n_steps)
     k, h = len(solutions.plain), len(solutions.traced)
     plain, traced, timed = ({fit.name: fit for fit in some} for some in (fits[:k], fits[k : k + h], fits[k + h :]))
@@ -173,7 +172,7 @@ def all_fits(equations: Equations, lam: float, limits: Limits = DEFAULT) -> Fits
 def _markov_tests(
     equations: Equations, solutions: list[Solution], plain: Mapping[str, Fit], limits: Limits
 ) -> list[Predicted]:
-    """Tests of the Markov property, with the value function of the richest headline that the log can carry."""
+    """Tests of the Markov property, with the value function of the richest headline fit that the log supports."""
     names = [name for name in equations.ladder.headlines if not faults(plain[name], limits)]
     if not names:
         return []
@@ -183,10 +182,10 @@ def _markov_tests(
 
 
 def rarely_visited(solution: Solution, visits: Floats, weights: Floats, limits: Limits = DEFAULT) -> float:
-    """Share of the target's time in cells with fewer than ``fewest_visits`` visits, less the log's own share.
+    """Share of the target's time in cells with fewer than ``fewest_visits`` visits, minus the log's own share.
 
     ``weights`` are the sums of the ratios of each cell. The target visits a cell as often as its weight times x.left.
-    If a log never reached the goal, it gives a narrow interval for the value without the goal.
+    A log that never reached the goal gives a narrow interval for the value without the goal.
     """
     time = np.abs(solution.left * weights)
     few = visits < limits.fewest_visits
@@ -203,14 +202,13 @@ def _fits_with_past(equations: Equations, plain: Mapping[str, Fit]) -> dict[str,
 
 
 class BlockEquations(Equations):
-    """Equations of steps that can be read again: in memory, or rows of states in a file.
+    """Equations from steps that can be read again: in memory, or rows of states in a file.
 
     Parameters
     ----------
     blocks
         The steps.
-    ladder
-        The fits.
+    ladder The columns of each fit.
     groups
         Groups of episodes whose influences are summed; None for one influence per piece.
     """
@@ -239,7 +237,7 @@ class BlockEquations(Equations):
 
     @property
     def sparse_moments(self) -> SparseMoments:
-        """Sums of cells, computed once, since they do not depend on lambda."""
+        """The sums for cells, computed only once, since they do not depend on lambda."""
         if self._sums is None:
             self._sums = read_sparse_moments(self.source, self._table)
         return self._sums
@@ -251,7 +249,7 @@ class BlockEquations(Equations):
         return other_lambda(self.lam, self.square_ratio, float(self.pieces.sum()), limits)
 
     def moments(self, lam: float) -> Moments:
-        """Sums of dense rows by tenths."""
+        """The sums of dense rows by tenths of the pieces."""
         total = Moments.zeros(self.source.tenths, shape_of(self.ladder, self.clock))
         for steps, tenth, _ in self.source.chunks():
             read_moments(total, steps, tenth, lam, self.clock)
@@ -266,7 +264,8 @@ class BlockEquations(Equations):
 
     def visits(self, columns: Integers) -> tuple[Floats, Floats] | None:
         sums: Any = self.sparse_moments if self.sparse else self._plain
-        if not np.any(sums.missing):  # the log's own policy, or pairs with actions: no ratio says where a target goes
+        # the log's own policy, or pairs with actions: ratios do not show where the target goes
+        if not np.any(sums.missing):
             return None
         C = sums.C[columns][:, columns]
         count = C.diagonal()
@@ -305,7 +304,7 @@ class GroupEquations(Equations):
     ladder, clock
         The fits, and columns of the time.
     sample
-        Steps of sampled episodes, to measure missing choices and observed TD errors.
+        Steps of sampled episodes, in which missing choices and observed TD errors are measured.
     other
         The lambda of the comparison fits. It is chosen before the log is read and does not change when files are added
         to kept sums.
@@ -354,7 +353,7 @@ class GroupEquations(Equations):
 
 
 def _added(a: Any, b: Any) -> Any:
-    """Sum of two arrays that may differ in length along the last axis."""
+    """The sum of two arrays that may differ in length along the last axis."""
     long, short = (a, b) if a.shape[-1] >= b.shape[-1] else (b, a)
     out = long.copy()
     out[..., : short.shape[-1]] += short
@@ -372,7 +371,7 @@ def run_products(rho: Any, discount: Any, begins: Integers, w: Floats) -> None:
 
 
 def products(rho: Any, discount: Any, begins: Integers) -> Floats:
-    """The weight of every step's TD error in doubly robust; infinite where it overflows."""
+    """The weight of every step's TD error in the doubly robust estimate; infinite where it overflows."""
     w = np.empty(len(rho))
     rho, discount = (np.ascontiguousarray(a, np.float64) for a in (rho, discount))
     engine.compile_once(run_products)(rho, discount, begins, w)

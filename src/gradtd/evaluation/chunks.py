@@ -35,7 +35,7 @@ from gradtd.logs.steps import ENDS, NothingFollows
 
 
 class LogChunk(NamedTuple):
-    """Whole episodes as a log with its ratios, the hash of every episode, and its group where there are some."""
+    """Whole episodes as a log with its ratios, the hash of every episode, and its group, if there are groups."""
 
     log: Log
     ratios: Ratios
@@ -50,16 +50,16 @@ class ChunkReader:
     reader: LogReader  # reads rows into a log, as `gradtd.read_log` does
     target: Any
     behaviour: Any
-    clip: float | None  # target, behaviour, clip: arguments of `gradtd.logs.ratios`
+    clip: float | None  # target, behaviour and clip: arguments of `gradtd.logs.ratios`
     episode: str | None  # the name of the episode column, or None
     needed: Sequence[str]  # the columns to read
-    name: str  # what the log is called
+    name: str  # the name of the log
     shared: int = 0  # number of episode ids that occur in several files
     clock: str | None = None  # the column of times, if steps are not evenly spaced
     clustered: bool = False  # whether labels are clusters of episodes, which groups for the error must keep together
 
     def read(self, rows: Any, begins: Integers, order: Integers | None = None) -> tuple[Log, Ratios]:
-        """Some whole episodes as a log, renumbered; ``order`` selects rows, if not all."""
+        """Read whole episodes as a log and renumber them; ``order`` selects rows (by default all)."""
         table = rows if order is None else rows.take(order)
         try:
             log = self.reader.read_chunk(table, begins, self.name)
@@ -81,8 +81,8 @@ class ChunkReader:
     def _located(self, error: RowError, episode: Any) -> str:
         """The message about a row of a chunk, with its episode, or about ids that occur in several files."""
         if not self.shared or not error.clash:
-            which = "" if episode is None else f"; that one is of episode {episode!r}"
-            return f"{error} Rows are counted in the piece of the log that was read{which}."
+            which = "" if episode is None else f"; this row belongs to episode {episode!r}"
+            return f"{error} Row numbers refer to the piece of the log that was read{which}."
         twice = "" if self.reader.duplicates == "drop" else ' If rows were written twice, use duplicates="drop".'
         return (
             f"some episode ids occur in several files of {self.name!r} ({self.shared} of them), and "
@@ -107,7 +107,7 @@ class ChunkReader:
             if not len(order):
                 continue
             if groups:
-                # Each run of steps of one group is one product of matrices: ordered by group there are few.
+                # Each run of steps of one group is one product of matrices, and ordering by group makes few runs.
                 order = order[np.argsort(hashes[order] % np.uint64(groups), kind="stable")]
             lengths = np.diff(begins)[order]
             edges = np.r_[0, np.cumsum(lengths)]
@@ -118,17 +118,17 @@ class ChunkReader:
             except NothingFollows as nothing:
                 yield list(nothing.notes)
                 continue
-            # Reading may have dropped episodes that had no step left.
+            # Reading may have dropped episodes without a remaining step.
             left = order[log.extra[EPISODE][log.starts].astype(np.int64)]
             yield LogChunk(log, made, hashes[left], None if labels is None else labels[left])
 
 
 LARGE = 2e8
-"""Numbers in a Parquet log above which it is read in parts (1.6 GB), unless the caller decides otherwise."""
+"""A Parquet log with more numbers than this (1.6 GB) is read in parts, unless the caller decides otherwise."""
 SAMPLE_ROWS, FEWEST_SAMPLED, MOST_SAMPLED = 4096, 32, 4096
-"""Rows, and bounds on episodes, for fitting features and finding missing choices."""
+"""Size of the sample for fitting features and finding missing choices: rows, and bounds on episodes."""
 NO_COLUMN = (
-    "there is no episode column: episodes were cut after rows that are terminated or truncated, in the order of the "
+    "there is no episode column: episodes were split after rows that are terminated or truncated, in the order of the "
     "files. They are grouped by their number, so the interval depends on that order."
 )
 
@@ -141,7 +141,7 @@ def large_table(log: Any, in_parts: bool | None) -> ParquetTable | None:
         if in_parts:
             raise InputError(
                 f"in_parts=True, a scheduler and sums need a Parquet file, a folder or a pattern, got "
-                f"{type(log).__name__}. Give such a source."
+                f"{type(log).__name__}: write it as Parquet."
             )
         return None
     if not in_parts and is_data_file(Path(log)):  # it would be read twice
@@ -150,7 +150,7 @@ def large_table(log: Any, in_parts: bool | None) -> ParquetTable | None:
     if not isinstance(table, ParquetTable):
         if in_parts:
             raise InputError(
-                f"in_parts=True, a scheduler and sums need Parquet files, and {table.name!r} is not one: write it "
+                f"in_parts=True, a scheduler and sums need Parquet files, and {table.name!r} is not Parquet: write it "
                 f"as Parquet."
             )
         return None
@@ -162,21 +162,21 @@ def find_roles(table: ParquetTable, settings: Settings, keep: tuple[str, ...]) -
     roles = log_reader(settings, keep).resolve(table.kinds)
     if not roles.alone and not any(role in roles.single for role in ("episode", *ENDS)):
         raise InputError(
-            f"{table.name!r} has no column of episodes, and none that says terminated or truncated. A log that is read "
-            "in parts needs one of them: add it, or give in_parts=False where the log fits into memory."
+            f"{table.name!r} has neither an episode column nor a terminated or truncated column. A log that is read "
+            "in parts needs one of them: add it, or give in_parts=False if the log fits into memory."
         )
     return roles
 
 
 def log_reader(settings: Settings, keep: tuple[str, ...]) -> LogReader:
-    """The reader of tables, which logs in memory also use."""
+    """The reader that turns tables into logs, in parts and in memory."""
     return LogReader(keep=keep, **settings.reading)
 
 
 def make_reader(
     table: ParquetTable, settings: Settings, target: Any, keep: tuple[str, ...], roles: Roles, shared: int = 0
 ) -> ChunkReader:
-    """How chunks of rows become steps with ratios."""
+    """The reader that turns chunks of rows into steps with ratios."""
     reader = log_reader(settings, keep).for_chunks(table.kinds)
     episode, needed = roles.single.get("episode"), reader.needed(table.kinds)
     if episode is not None and episode not in needed:
@@ -188,23 +188,24 @@ def make_reader(
 
 @dataclass(frozen=True, eq=False)
 class Folder:
-    """A log in files."""
+    """A log in Parquet files, with the roles of its columns and the places of its episodes."""
 
     table: ParquetTable  # the files
     roles: Roles
-    keep: tuple[str, ...]  # roles and keep: which column is which, and those of policies
+    keep: tuple[str, ...]  # roles and keep: the roles of columns, and the columns of policies
     seen: Survey  # where episodes begin
-    notes: tuple[str, ...]  # what was done to find out
+    notes: tuple[str, ...]  # what was done to find the episodes
     shared: int  # number of episode ids that occur in several files
-    groups: Groups | None = None  # groups of starts, or clusters, where they were asked for
+    groups: Groups | None = None  # groups of starts, or clusters, if requested
 
     def reader(self, settings: Settings, target: Any, executor: Executor) -> ChunkReader:
-        """The reader of its chunks. First finds what depends on all rows, such as the list of all actions."""
+        """The reader of its chunks, after a first pass that finds what depends on all rows, such as the list of
+        actions."""
         made = make_reader(self.table, settings, target, self.keep, self.roles, self.shared)
         if not made.reader.scanned():
             return made
         facts = Facts()
-        # Codes of actions, strides and kinds of probabilities must be those of all rows, whichever chunk is read first.
+        # Codes of actions, strides and kinds of probabilities must not depend on the chunk that is read first.
         for _, one in executor.each(made.scan, self.seen.parts()):  # facts merge in any order
             facts = facts.merge(one)
         return replace(made, reader=replace(made.reader, facts=facts))
@@ -234,7 +235,8 @@ def open_folder(
         notes.append("Rows of an episode were not consecutive, so the log was sorted once, in a temporary folder.")
         if shared:
             notes.append(
-                f"Some ids occur in several files ({shared} of them). Rows with the same id were read as one episode."
+                f"Some episode ids occur in several files ({shared} of them). Rows with the same id were read as one "
+                "episode."
             )
     spanning = spanning_note(seen)
     seen, groups, said = ask_files(seen, table.kinds, column, settings)
@@ -248,18 +250,18 @@ def spanning_note(seen: Survey) -> list[str]:
 def _apart(name: str, shared: int) -> str:
     if not shared:
         return (
-            f"rows of one episode in {name!r} must be consecutive, and some episodes continue later: add a column t "
+            f"rows of one episode in {name!r} must be consecutive, but some episodes continue later: add a column t "
             "to sort by, or give every episode a unique id."
         )
     return (
-        f"rows of one episode in {name!r} must be consecutive, and some ids occur in several files ({shared} of "
+        f"rows of one episode in {name!r} must be consecutive, but some ids occur in several files ({shared} of "
         "them). If files reuse episode numbers, give every episode a unique id, such as the file's name and the "
         "number. If rows of an episode are scattered, add a column t to sort by."
     )
 
 
 def refuse_single(seen: Survey, name: str, later: bool = False) -> None:
-    """Refuse a single episode, since the interval needs groups; ``later`` says that more files may be added."""
+    """Refuse a single episode, since the interval needs groups; ``later``: more files may be added later."""
     if seen.episodes > 1:
         return
     files = len({stretch.path for stretch in seen.stretches})
@@ -285,7 +287,7 @@ def read_sample(seen: Survey, reader: ChunkReader) -> tuple[Log, Ratios]:
 
 
 def observed(table: ParquetTable, log: Log) -> Floats:
-    """Real observations of a sample, followed by the minimum and maximum of all, if the files store them."""
+    """Continuous observations of a sample, and after them the minimum and maximum of all, if the files store them."""
     observations = log.observations
     if len(log.observation_names) != observations.shape[1]:
         return observations
@@ -306,7 +308,7 @@ def find_states(seen: Survey, reader: ChunkReader, executor: Executor) -> States
 
 @dataclass(frozen=True, eq=False)
 class _StatesOfPart:
-    """The data sent to a worker."""
+    """The work sent to a worker: the states of a part."""
 
     reader: ChunkReader
 

@@ -1,4 +1,4 @@
-"""The value after truncations, and whether late steps agree on it.
+"""Computes the value after truncations, and checks whether late steps agree with it.
 
 At a truncation, the value of the last observation replaces the later rewards, which the log does not contain. If
 observations are Markov states, a fit on late steps alone gives the same values.
@@ -42,9 +42,9 @@ class BehindCuts(NamedTuple):
 
 
 def behind_cuts(steps: Steps, ladder: Ladder, plain: Mapping[str, Fit]) -> BehindCuts | None:
-    """Both fits, for the richest headline with few columns; None if few pieces are truncated.
+    """Both fits, for the richest headline with few columns, or None if few pieces are truncated.
 
-    ``plain`` contains the fits of all steps, by name, of whose value the value after truncations is a part.
+    ``plain`` contains the fits to all steps by name. The value after truncations is a part of their value.
     """
     last = steps.begins[1:] - 1
     discount = np.asarray(steps.discount, np.float64)
@@ -71,7 +71,7 @@ def behind_cuts(steps: Steps, ladder: Ladder, plain: Mapping[str, Fit]) -> Behin
 
 
 def _part(steps: Steps, rows: Rows, columns: Integers, first: int, last: int) -> tuple[Any, Any, Floats]:
-    """x, y = discount x_next - x and the rewards of these steps; x and y are sparse where the table is."""
+    """x, y = discount x_next - x and the rewards of these steps; x and y are sparse if the table is."""
     some = slice(int(first), int(last))
     made, here, there = rows_of_chunk(rows, some, rows.writer())
     made = made[:, columns_as_slice(columns)]
@@ -90,7 +90,7 @@ def _dense(matrix: Any) -> Floats:
 def _fit(
     name: str, parts: Sequence[tuple[Any, Any, Floats]], weights: Floats, C: Floats, starts: Floats, begins: Integers
 ) -> Fit:
-    """LSTD on steps with these weights, its value at ``starts``, one row for each piece, and the influences of pieces.
+    """LSTD on weighted steps, its value at ``starts`` (one row per piece), and the influences of pieces.
 
     ``parts`` are the steps of each tenth; ``C`` is of all steps.
     """

@@ -35,7 +35,7 @@ class Check:
     value, low, high
         Its value and interval.
     fault
-        Why the log is too small for it; empty if it is not.
+        Why the log is too small for it; empty if the log is large enough.
     chosen
         Whether its value is the one reported.
     """
@@ -57,27 +57,27 @@ class Decision:
     Parameters
     ----------
     own, hull
-        Intervals at the level `JUDGED`: by the influences alone, and extended on each side by the bias that checks
+        Intervals at the level `JUDGED`: from the influences alone, and extended on each side by the bias that checks
         show.
     limit
         The largest allowed width of the hull.
     differs
         The name of an imprecise check that nevertheless differs significantly.
     hides, hides_past
-        Distance in paired errors of the fit with the time, or with the past, if it shows that the observations hide
+        Distance of the fit with the time, or with the past, in paired errors, if it shows that the observations hide
         something; else 0. ``hides_cut`` is the same for the value after truncations, fitted to late steps.
     richer, memory
         Number of precise enough checks of each kind.
     needs_richer
-        Whether a richer check is needed, since the features could be too poor.
+        Whether a richer check is needed because the features could be too poor.
     behind
-        The share of the value after truncations; None if few pieces are truncated.
+        The share of the value after truncations, or None if few pieces are truncated.
     bias
         The largest bias shown by a check, beyond its own error.
     rare
         Share of the target's time in states that the log rarely visited, if it is above the limit; else 0.
     predicted
-        What predicts the next step, though the observation and the action are known, if anything does.
+        What predicts the next step in addition to the observation and the action, if anything.
     shown
         The hull at the requested level.
     """
@@ -109,7 +109,7 @@ class Decision:
         return self.hides > 0 or self.hides_past > 0 or self.hides_cut > 0
 
     def within(self, low: float, high: float) -> Decision:
-        """The decision with its interval cut at the range of possible returns, unless it lies outside altogether."""
+        """The decision with its interval limited to the range of possible returns, unless it lies outside entirely."""
         shown = Interval(max(self.shown.low, low), min(self.shown.high, high))
         return replace(self, shown=shown) if shown.low < shown.high else self
 
@@ -123,7 +123,8 @@ class Decision:
 
 @one_thread()
 def decide(equations: Equations, level: float = 0.95, limits: Limits = DEFAULT) -> Decision:
-    """The rung with the smallest estimated error among those without objections; else one with its objections.
+    """The rung with the smallest estimated error among those without objections; if there is none, a rung with
+    objections.
 
     Fits are judged at `JUDGED`, whatever the requested level: the verdict is about the log, not about the level.
     """
@@ -135,7 +136,7 @@ def decide(equations: Equations, level: float = 0.95, limits: Limits = DEFAULT) 
 
 @dataclass(frozen=True, eq=False)
 class _Judge:
-    """Compares fits."""
+    """Compares the fits of one target, and decides which value is reported."""
 
     fits: Fits
     ladder: Ladder
@@ -145,8 +146,8 @@ class _Judge:
     def decision(self) -> Decision:
         """The usable headline with the smallest estimated error, else the first unchecked one, else the first.
 
-        With discrete observations, if a sound fit with the time or the past contradicts a headline, poorer headlines
-        are excluded, too: with fewer features that check has less power.
+        With discrete observations, if a sound fit with the time or the past contradicts a headline, headlines with
+        fewer features are also excluded, because the check has less power there.
         """
         made: list[Decision] = []
         for name in self.ladder.headlines:
@@ -196,7 +197,7 @@ class _Judge:
         return not faults(fit, self.limits)
 
     def judged(self, name: str) -> Decision:
-        """The objections to one rung."""
+        """The decision for one rung, with the objections to it."""
         fits, ladder, limits = self.fits, self.ladder, self.limits
         fit = fits.plain[name]
         own = self.interval(fit)
@@ -218,16 +219,16 @@ class _Judge:
         return made if why else self.against(made)
 
     def _spans_constant(self, fit: Fit) -> bool:
-        """Whether the features contain a constant: then the value is the doubly robust one.
+        """Whether the features contain a constant, so that the value equals the doubly robust one.
 
-        The value of one-step episodes needs no more: with a constant it is weighted importance sampling, and further
-        features only reduce variance.
+        One-step episodes need no other features: with a constant, the value is weighted importance sampling, and other
+        features only reduce its variance.
         """
         robust = self.fits.robust.get(fit.name)
         return robust is not None and abs(robust.value - fit.value) <= self.limits.rounding * fit.error
 
     def _saturated(self, fit: Fit) -> bool:
-        """Whether many more columns add no rank, because the features already separate all observations."""
+        """Whether adding many columns adds no rank, because the features already separate all observations."""
         most = max(len(columns) for columns in self.ladder.sets.values())
         return most >= 2 * fit.columns and all(other.columns <= fit.columns for other in self.fits.plain.values())
 
@@ -265,7 +266,7 @@ class _Judge:
         )
 
     def _counts(self, other: Compared) -> bool:
-        """Whether a precise check is sufficient alone. Similar features and shortened traces are not."""
+        """Whether a check is sufficient if it is precise. Checks with similar features or shortened traces are not."""
         if other.kind == "memory":
             return other.fit is self.fits.robust.get(other.fit.name) or not self._short_traces
         columns = other.base.columns
@@ -277,10 +278,10 @@ class _Judge:
         return 0 < self.fits.lam <= self.limits.least_lambda
 
     def _others(self, made: Decision) -> list[Compared]:
-        """Every fit that checks a rung.
+        """All fits that are used to check a rung.
 
-        If features could always be richer, time and past features substitute for missing features of the state. They
-        are therefore added to the richest features that the log supports.
+        If features could always be richer, features of the time and the past may substitute for missing features of the
+        state. They are therefore added to the richest features that the log supports.
         """
         name, fit, endless = made.rung, made.fit, self.ladder.endless
         if self.fits.alone and not made.needs_richer:
@@ -299,10 +300,10 @@ class _Judge:
         return [*others, *self._of_richest(with_time), *self._of_richest(with_past), *cut]
 
     def _of_richest(self, beside: list[Compared]) -> list[Compared]:
-        """The fit with time or past features added to the richest features; it counts less if richer features need it
-        less.
+        """The fits with time or past features added to the richest features; they count less if richer features need
+        them less.
 
-        Information that observations hide shifts every fit equally. Poor features shift the richest fits least.
+        Information that observations hide shifts every fit equally, while poor features shift the richest fits least.
         """
         sound = [other for other in beside if self.sound(other.fit)]
         if not sound:
@@ -319,7 +320,7 @@ class _Judge:
         return [f for f in below[-1:] if self.sound(f) and 2 * richer * f.columns >= fit.columns]
 
     def _ahead(self, made: Decision) -> list[Fit]:
-        """Richer fits; for the last rung that the log supports, those slightly smaller."""
+        """The fits with more columns; for the largest rung that the log supports, those with slightly fewer."""
         fit, names, richer = made.fit, list(self.ladder.rungs), self.limits.richer_columns
         later = (*names[names.index(made.rung) + 1 :], *self.ladder.checkers)
         plain = self.fits.plain
@@ -335,7 +336,7 @@ class _Judge:
         return float(np.clip(extrapolation(columns, other), 1 - most, most))
 
     def table(self, rung: str) -> tuple[Check, ...]:
-        """The rows of all fits."""
+        """The rows of the table of checks, one per fit."""
         fits = self.fits
         rows = [self._row(fit, "rung" if name in self.ladder.rungs else "checker") for name, fit in fits.plain.items()]
         rows = [replace(row, chosen=(row.kind, row.name) == ("rung", rung)) for row in rows]

@@ -34,7 +34,7 @@ class PolicyEvaluator(BaseEstimator):  # type: ignore[misc]
     """`gradtd.evaluate` with ``fit`` and ``predict``, for pipelines and scikit-learn users.
 
     ``fit(log)`` accepts any source of `gradtd.read_log`. ``fit(X, y, episode=...)`` takes observations and rewards, one
-    row per step, and further columns. Without episodes, every row is an episode. Afterwards ``value_``, ``interval_``,
+    row per step, and other columns. Without episodes, every row is an episode. Afterwards ``value_``, ``interval_``,
     ``verdict_`` and ``reasons_`` hold the result, ``evaluation_`` the whole `Evaluation`, and ``predict(X)`` gives the
     values of observations. Needs scikit-learn.
 
@@ -93,7 +93,7 @@ class PolicyEvaluator(BaseEstimator):  # type: ignore[misc]
         y
             The rewards, one per step, if X are observations.
         **steps
-            Further columns, one entry per step: episode, terminated, truncated, action, behaviour, target, rho.
+            Other columns, one entry per step: episode, terminated, truncated, action, behaviour, target, rho.
         """
         log, how = (X, self.log_format) if y is None and not _is_matrix(X) else self._steps(X, y, steps)
         if y is None and steps:
@@ -156,7 +156,7 @@ class PolicyEvaluator(BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.required = True  # where X are observations
+        tags.target_tags.required = True  # if X are observations
         return tags
 
 

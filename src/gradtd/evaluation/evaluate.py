@@ -104,7 +104,7 @@ def evaluate(
     features
         "auto", the default: one feature per state if observations are discrete, else the smallest cosine basis that
         larger ones confirm. Or a name such as "fourier" or "tiles:tilings=4", a feature map, a scikit-learn transformer
-        or a function: then richer features only check it. Or "network": a network learns features on one half of the
+        or a function: then richer features only check it. Or "network": a network learns features on each half of the
         episodes for the other half (extra ``deep``, ``docs/deep.md``).
     algorithm
         "auto", the default, solves the equations of the log directly: the solution that Impression GTD, Expected GTD
@@ -208,7 +208,7 @@ def _again_in_memory(
 
 
 def _may_be_cured(made: Evaluation, settings: Settings) -> bool:
-    """Whether an evaluation in parts is repeated in memory, where the past is tested."""
+    """Whether to repeat an evaluation in parts in memory, where features of the past are tested."""
     tried = remedies(settings, made.diagnostics, not is_auto(settings.features))
     return made.verdict == "not usable" and any(True for _ in tried)
 
@@ -223,7 +223,7 @@ def _evaluate_memory(
     read, held, settings, said = ask_log(log, read, settings)
     plans = plan_targets(read, targets, settings, held)
     plans = {name: (plan, replace(found, notes=(*found.notes, *said))) for name, (plan, found) in plans.items()}
-    del read, held  # and with it observations that no check needs, unless they are the caller's
+    del read, held  # and with it the observations, unless the caller holds them
     if len(plans) > 1:
         return evaluate_targets(plans, settings, report)
     return Evaluations({name: evaluate_target(*plan, name, settings, report) for name, plan in plans.items()})

@@ -2,12 +2,12 @@
 
 The value of a group of starts is the mean of the value function over them. Its influences contain A^-T times the
 group's mean start features. For simultaneous intervals, gradtd bootstraps the largest standardised error over the
-groups with normal multipliers of the episodes' influences. Its quantile is the factor by which intervals are longer
+groups with normal multipliers of the episodes' influences. Its quantile is the factor that replaces Student's quantile
 (max-t).
 
 With an estimated behaviour policy that has scores s and information H, the influence of an episode gets an extra term:
 D'H^-1 times the sum of its scores, where D = sum of (rho delta x.left) s is the sensitivity of the value to the model.
-What remains of a step is the part that the scores do not explain (`BehaviourModel.explained`), so the error is smaller
+Only the part of a step that the scores do not explain remains (`BehaviourModel.explained`), so the error is smaller
 than with known probabilities. The gain is smaller in small logs: a model with k parameters also fits the noise of n
 effective episodes. The remaining variance is therefore multiplied by (n + k) / (n - k), the factor of Akaike's final
 prediction error (1970), but not beyond the variance with known probabilities.
@@ -41,7 +41,7 @@ from gradtd.evaluation.settings import Settings
 from gradtd.logs import Log, Ratios
 
 MOST_OBSERVED = 8
-"""Columns of the observation on which quantiles are conditioned."""
+"""Maximum number of observation columns on which quantiles are conditioned."""
 
 
 class SeenLog(NamedTuple):
@@ -88,7 +88,8 @@ def extra_answers(
 
 
 def sampled_behaviour(seen: SeenLog, settings: Settings) -> BehaviourValue | None:
-    """The same for importance sampling: the log's own returns, and differences on the same bootstrap samples."""
+    """`behaviour_value` for importance sampling: the log's own returns, and differences on the same bootstrap
+    samples."""
     drawn, method = seen.drawn, settings.method
     whole = method in ENDED_BY_A_CUT or not seen.log.truncated.any()
     if method not in ESTIMATORS or seen.case.on_policy or not whole or len(drawn.resampled) < 2:
@@ -132,7 +133,7 @@ def behaviour_value(own: Fit, value: float, decision: Decision, settings: Settin
 
 
 def summed_by_cluster(psi: Floats, clusters: Groups | None) -> Floats:
-    """Influences of episodes, or their sums per cluster, scaled to keep the mean."""
+    """The influences of episodes, or their sums per cluster, scaled so that the mean does not change."""
     if clusters is None:
         return psi
     sums = np.bincount(clusters.of_episode, psi, len(clusters.names))
@@ -140,7 +141,7 @@ def summed_by_cluster(psi: Floats, clusters: Groups | None) -> Floats:
 
 
 def _of_own_policy(case: Case) -> bool:
-    """Whether this is the value of the behaviour policy, which needs no probabilities."""
+    """Whether the target is the behaviour policy, which needs no probabilities."""
     return case.on_policy and not _of_pairs(case)
 
 
@@ -191,7 +192,8 @@ def conditioning(seen: SeenLog) -> Conditioning:
 
 
 def _columns(seen: SeenLog, rows: Any) -> Floats:
-    """A constant, the value of the row and its square, the observation and its squares, and real actions; scaled."""
+    """A constant, the value of the row and its square, the observation and its squares, and continuous actions; all
+    scaled."""
     log, case = seen.log, seen.case
     value = values_of(case.stream.features, case.square.theta)[rows]
     parts = [value[:, None]]
@@ -206,7 +208,7 @@ def _columns(seen: SeenLog, rows: Any) -> Floats:
 
 
 DRAWS = 2000
-"""Number of multiplier draws."""
+"""Number of draws of the multipliers."""
 
 
 @dataclass(frozen=True)
@@ -220,9 +222,9 @@ class GroupValue:
     episodes
         Episodes that start in it.
     value, low, high
-        Its value and interval; all groups' intervals hold simultaneously at the requested level.
+        Its value and interval. The intervals of all groups hold simultaneously at the requested level.
     fault
-        Why the log is too small for this group; empty if it is not.
+        Why the log is too small for this group; empty if the log is large enough.
     """
 
     name: str
@@ -255,7 +257,7 @@ def group_values(of_groups: Sequence[GroupFit], decision: Decision, settings: Se
 
 
 def fits_in_memory(case: Case, decision: Decision, groups: Groups) -> list[GroupFit]:
-    """The groups of a log in memory."""
+    """The fits of the groups of starts in a log in memory."""
     square, E, made = case.square, case.n_episodes, []
     for g, name in enumerate(groups.names):
         mine = groups.of_episode == g
@@ -284,7 +286,7 @@ class StartSums(NamedTuple):
 def fits_in_parts(
     equations: Equations, columns: Integers, theta: Floats, sums: StartSums, whole: Fit, groups: Groups
 ) -> list[GroupFit]:
-    """The groups of a log in parts, from the solution of its equations on some columns."""
+    """The fits of the groups of starts in a log in parts, from the solution of its equations on some columns."""
     count, pieces = sums.episodes.sum(axis=0), equations.pieces
     values, nothing = sums.values.sum(axis=0) / count, np.zeros(len(columns))
     solved = [
@@ -299,7 +301,7 @@ def fits_in_parts(
 
 
 def together(psi: Floats, level: float, seed: int) -> float:
-    """The factor by which simultaneous intervals are longer, from multipliers of (groups, episodes)."""
+    """The max-t quantile of simultaneous intervals, by multipliers of the influences psi (groups, episodes)."""
     scale = np.sqrt((psi**2).sum(axis=1))
     rng = np.random.default_rng(seed)
     drawn = rng.standard_normal((DRAWS, psi.shape[1])) @ (psi / np.maximum(scale, 1e-300)[:, None]).T
@@ -311,7 +313,7 @@ def with_model_error(case: Case, decision: Decision, found: Ratios, C: Any) -> t
     """The decision with the model's error in its influences, widened by the shift under a second model; and
     diagnostics.
 
-    Traces multiply ratios of several steps, so they are not corrected.
+    Traces multiply the ratios of several steps, so evaluations with traces are not corrected.
     """
     if found.model is None or found.other is None or case.traces is not None:
         return decision, {}
@@ -323,7 +325,8 @@ def with_model_error(case: Case, decision: Decision, found: Ratios, C: Any) -> t
     apart = value - square.value
     error = paired_error(fit, replace(fit, psi=psi))
     bias = float(np.sign(apart) * np.sqrt(max(0.0, apart**2 - error**2)))
-    # Fits were judged with the errors of known probabilities, and so is the bias that refits show: they keep the model.
+    # Fits were judged with the errors of known probabilities. So is the bias that refits show, because they keep the
+    # model.
     told = {
         "model_moves": abs(apart) / max(limits.far * error, paid.error, 1e-300),
         "refit_bias": abs(fit.bias) / max(fit.error, 1e-300),
@@ -332,7 +335,7 @@ def with_model_error(case: Case, decision: Decision, found: Ratios, C: Any) -> t
 
 
 def _with_noise(fit: Fit, known: float, parameters: int) -> Fit:
-    """The fit with the remaining error for a model with this many parameters. ``known`` is that of known
+    """The fit with its error corrected for a model with ``parameters`` parameters. ``known`` is the error with known
     probabilities."""
     n = fit.effective
     factor = np.sqrt((n + parameters) / (n - parameters)) if n > parameters else np.inf
@@ -346,7 +349,7 @@ def _by_other_model(case: Case, rho: Floats, C: Any) -> tuple[float, Floats]:
 
 
 def _moved(decision: Decision, fit: Fit, bias: float, level: float) -> Decision:
-    """The decision with another fit and one more bias, keeping the results of the checks."""
+    """The decision with another fit and an additional bias, and with the same results of the checks."""
 
     def longer(before: Interval, at: float) -> tuple[Interval, Interval]:
         was, now = interval(decision.fit, at), interval(fit, at)

@@ -15,16 +15,16 @@ from gradtd.evaluation.moments import Moments
 from gradtd.evaluation.report.step_sums import effective_size
 
 REDUNDANT = 1e-8
-"""Directions with a smaller share of the variance, with scaled features, are dropped."""
+"""With scaled features, directions with a smaller share of the variance are dropped."""
 REGULAR = 1e-4
-"""If every direction has at least this share of the largest variance, equations are solved without whitening."""
+"""Equations are solved without whitening if every direction has at least this share of the largest variance."""
 TINY = 1e-9
 """This multiple of C is subtracted from A, so that directions missing from a group of pieces stay at zero."""
 
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A value and its pieces' influences."""
+    """The value of one fit, and the influence of every piece on it."""
 
     name: str
     value: float
@@ -34,14 +34,14 @@ class Fit:
     lack: float = 0.0  # share of the target's choices that the log lacks, measured in the features
     error_factor: float = 1.0  # the error relative to that of independent pieces
     spread: float = 0.0  # standard deviation of the value function over the visited states
-    missed: float = 0.0  # how far the missing choices could move the value, if each had a typical TD error
+    missed: float = 0.0  # the largest shift of the value by missing choices, if each had a typical TD error
     met: float = np.inf
     """Effective number of steps behind the error, if TD errors were equal at all steps. With large weights and rare
-    rewards, the largest weights may not have had a reward yet, which the influences do not show."""
+    rewards, the steps with the largest weights may not have had a reward yet. The influences do not show this."""
 
     @property
     def error(self) -> float:
-        """The standard error of the value, by the influences."""
+        """The standard error of the value, from the influences."""
         E = len(self.psi)
         return float(np.sqrt((self.psi**2).sum() / (E * max(E - 1, 1)))) * self.error_factor
 
@@ -52,14 +52,14 @@ class Fit:
 
     @property
     def skew(self) -> float:
-        """The skewness of the value, by that of the influences."""
+        """The skewness of the value, from that of the influences."""
         psi = _scaled(self.psi)
         m2 = float((psi**2).mean())
         return float((psi**3).mean() / m2**1.5 / np.sqrt(len(psi))) if m2 > 0 else 0.0
 
 
 def _scaled(psi: Floats) -> Floats:
-    """Influences of size one, so that their powers do not overflow."""
+    """The influences scaled to size one, so that their powers do not overflow."""
     largest = float(np.abs(psi).max(initial=0.0))
     return psi / largest if 0 < largest < np.inf else np.zeros_like(psi)
 
@@ -68,7 +68,7 @@ class Solution(NamedTuple):
     """The equations solved on some columns.
 
     ``theta`` are the weights of the columns, then of columns of the time; ``left`` = A^-T mean phi_0;
-    ``bias`` is the jackknife's, ``rank`` the number of directions, ``missing`` the weights of the projection of
+    ``bias`` is the jackknife bias, ``rank`` the number of directions, ``missing`` the weights of the projection of
     1 - rho.
     """
 
@@ -148,7 +148,7 @@ def solved(A: Floats, b: Floats) -> Floats:
 
 
 def solve(name: str, sums: Equations, own: Integers, beside: Integers | None = None) -> Solution:
-    """Solve on these and the additional columns, and again without each tenth of the pieces."""
+    """Solve the equations of these and the additional columns, and again without each tenth of the pieces."""
     columns = own if beside is None else np.r_[own, beside]
     part = columns_as_slice(columns)
     n = int(sums.pieces.sum())
@@ -189,8 +189,8 @@ def columns_as_slice(columns: Integers) -> Any:
 
 
 class Basis(NamedTuple):
-    """Directions of some columns: ``first`` unchanged, then combinations (``turn``) of ``rest``, to which combinations
-    (``mix``) of ``first`` are added.
+    """Directions in the space of some columns: the columns ``first`` unchanged, then combinations (``turn``) of the
+    columns ``rest``, plus combinations (``mix``) of ``first``.
     """
 
     first: Integers
@@ -199,7 +199,7 @@ class Basis(NamedTuple):
     mix: Floats
 
     def along(self, vectors: Floats) -> Floats:
-        """Vectors, the last axis, in these directions."""
+        """Vectors (along the last axis) in these directions."""
         plain = vectors[..., columns_as_slice(self.first)]
         if not len(self.rest):
             return plain
@@ -218,9 +218,9 @@ class Basis(NamedTuple):
 
 
 def _plain_basis(C: Floats, own: int) -> Basis | None:
-    """Drop empty columns, and replace the columns after the first ``own`` by what those leave of them, whitened.
+    """Drop empty columns, and replace the columns after the first ``own`` by their whitened residuals on those.
 
-    None if the first columns are nearly redundant, which a Cholesky factor shows at a tenth of the cost of directions.
+    None if the first columns are nearly redundant. A Cholesky factor shows this at a tenth of the cost of directions.
     """
     live = np.flatnonzero(C.diagonal())
     first, rest = live[live < own], live[live >= own]

@@ -1,6 +1,5 @@
-"""Evaluates a folder of Parquet files in parts: fits features to a sample and adds the sums of the parts. Fits,
-decision
-The decision and report are those of a log in memory.
+"""Evaluates a folder of Parquet files in parts: fits features to a sample and adds up the sums of the parts. The
+decision and the report are computed as for a log in memory.
 """
 
 from __future__ import annotations
@@ -102,7 +101,7 @@ def _asked_groups(job: Job, settings: Settings) -> Job:
 def _with_sample(
     evaluation: Evaluation, name: str, folder: Folder, sample: Sample, settings: Settings, target: Any
 ) -> Evaluation:
-    """The evaluation with its name, and the log facts and probability tests from the sample."""
+    """The evaluation with its name, and with the facts about the log and the tests of probabilities from the sample."""
     log, found = sample
     told = log.understood.of_sample(folder.seen.rows, folder.seen.episodes)
     told = told.with_target(found.shares, log.action_labels)
@@ -147,7 +146,8 @@ def refuse_in_parts(settings: Settings, targets: Mapping[str, Any]) -> None:
         for name in ("time_column", "by", "trained_on", "cluster"):
             if getattr(settings, name) is not None:
                 raise InputError(
-                    f"{name} is not for a checkpoint, whose sums are of all episodes and one discount: leave one of "
+                    f"{name} cannot be combined with a checkpoint, whose sums cover all episodes with one discount: "
+                    "leave one of "
                     "them out."
                 )
     if settings.confounding is not None:
@@ -195,12 +195,12 @@ def fit_design(
 
 
 def _fit_states(states: States, episodes: int, reader: ChunkReader, settings: Settings, chooser: Chooser | None) -> Job:
-    """One feature per state, or the user's features of states; for cells, sums are sparse."""
+    """Fit a design of states with one feature per state, or with the user's features; for cells, sums are sparse."""
     from scipy.sparse import csr_array
 
     named = not is_auto(settings.features)
     features = make_features(settings.features) if named else default_features(states.values)
-    if not features.fitted:  # to states weighted by frequency, as for a log in memory
+    if not features.fitted:  # fit to states weighted by frequency, as for a log in memory
         # A million rows are enough for an aggregation, and fitting needs them in memory.
         times = states.observed * min(1.0, MOST_ROWS / states.observed.sum())
         features = features.fit(np.repeat(states.values, np.maximum(times.round().astype(np.int64), 1)))
@@ -231,7 +231,7 @@ def _pair_design(
     K = chooser.width
     if base is not None and base.shape[1] * K > MOST_FEATURES:
         raise InputError(
-            f"a log in parts supports at most {MOST_FEATURES} features, got {base.shape[1]} times {K} of actions: "
+            f"a log in parts supports at most {MOST_FEATURES} features, got {base.shape[1]} times {K} for actions: "
             "use fewer."
         )
     columns = int(min(episodes / K, np.sqrt(settings.limits.most_work / rows) / K, MOST_CHECKED / K))
@@ -240,7 +240,7 @@ def _pair_design(
 
 
 def _few(features: Features) -> Features:
-    """Refuse too many features for sums by group."""
+    """Return the features, or refuse them if there are too many for sums by group."""
     if features.n_features > MOST_FEATURES:
         raise InputError(
             f"a log in parts supports at most {MOST_FEATURES} features, got {features.n_features}: use fewer."
@@ -250,7 +250,7 @@ def _few(features: Features) -> Features:
 
 @dataclass(frozen=True, eq=False)
 class _FolderSource(Source):
-    """Sums of all parts of a folder, computed again each time."""
+    """The sums of all parts of a folder, which are computed again each time."""
 
     folder: Folder
     executor: Executor
@@ -265,7 +265,7 @@ class _FolderSource(Source):
 
 
 def _evaluate_job(job: Job, source: Source, sample: Sample, settings: Settings) -> Evaluation:
-    """The decision and the report, from sums of groups or from the steps of states."""
+    """Decide and report, from sums of groups or from the steps of states."""
     if settings.tracing is not None:
         refuse_unknown_chances(settings, sample[1].target)
     if job.of_states:
@@ -303,7 +303,7 @@ def _evaluate_kept(
     executor: Executor,
     progress: StageProgress | None,
 ) -> dict[str, Evaluation]:
-    """The same with sums saved in a folder: only new files are read."""
+    """The evaluation with sums saved in a folder: only new files are read."""
     made = {}
     with add_to_kept(table, settings, executor, progress) as kept:
         for name, target in targets.items():

@@ -39,10 +39,10 @@ from gradtd.features import Features, Grouped
 class _Answer(NamedTuple):
     """The results for one kind of log in parts.
 
-    The rung's equations and their solution; sums of the marginal weights, of their squares, and of the squares of each
-    episode's sum; other diagnostics; values of bootstrap samples, and whether they are refits; whether states have no
-    refits; weights and features of the report; a histogram of start values; sums by group of starts, if requested;
-    the behaviour policy's value, unless it is the target; notes.
+    Its fields are: the rung's equations and their solution; sums of the marginal weights, of their squares, and of the
+    squares of each episode's sum; other diagnostics; values on bootstrap samples, and whether they are refits; whether
+    it is a log of states, which has no refits; weights and features of the report; a histogram of start values; sums by
+    group of starts, if requested; the behaviour policy's value, unless it is the target; notes.
     """
 
     found: LeastSquares
@@ -137,7 +137,7 @@ def _of_moments(sums: Moments, columns: Integers, n_steps: float, error: float) 
 def _of_groups(
     equations: GroupEquations, job: Job, numbers: StepSums, decision: Decision, settings: Settings, source: Source
 ) -> _Answer:
-    """Real observations, from sums by group."""
+    """The answer for continuous observations, from sums by group."""
     sums, seen = equations.last.moments, equations.sample
     columns = job.design.ladder.rungs[decision.rung]
     found = _of_moments(sums, columns, numbers["steps"], decision.fit.error)
@@ -182,7 +182,7 @@ def _features(job: Job, rung: str) -> Features:
 
 
 def undecided(equations: GroupEquations, decision: Decision, settings: Settings) -> str | None:
-    """A test that passed only because the sample is small. None if there is none."""
+    """Describe a test that may have passed only because the sample is small, or None if there is none."""
     steps, limits, fit = equations.sample, settings.limits, decision.fit
     if steps.n_pieces >= equations.pieces.sum():
         return None
@@ -220,7 +220,7 @@ def _refits(found: LeastSquares, sums: Moments, columns: Integers, settings: Set
 def _of_states(
     equations: BlockEquations, job: Job, numbers: StepSums, decision: Decision, settings: Settings, source: Source
 ) -> _Answer:
-    """Discrete observations, from stored steps."""
+    """The answer for discrete observations, from stored steps."""
     columns, fit = job.design.ladder.rungs[decision.rung], decision.fit
     found = _solve_states(equations, columns, fit.error)
     table: Any = job.table[:, columns]
@@ -251,7 +251,7 @@ def _own_of_states(equations: BlockEquations, job: Job, numbers: StepSums, colum
 def _starts_of_states(
     equations: BlockEquations, table: Any, columns: Integers, found: LeastSquares, job: Job
 ) -> StartSums:
-    """Episodes and their start values, from stored steps."""
+    """The number of episodes and their start values, by group of starts, from stored steps."""
     rows, labels, values = table.shape[0], job.n_labels, np.asarray(table @ found.theta).ravel()
     episodes, total = np.zeros((2, job.groups * labels))
     often, steps = np.zeros(labels * rows), equations.source
@@ -278,12 +278,12 @@ def _solve_states(equations: BlockEquations, columns: Integers, error: float = n
     made = replace(solve_sums(Sums(A, sums.b.sum(axis=0)[columns] / n, C), start), error=error)
     if equations.lam == 0:
         return made
-    traced = solve_with_traces(sums, equations.source, columns)  # A with traces would have too many entries
+    traced = solve_with_traces(sums, equations.source, columns)  # with traces A would have too many entries
     return replace(made, theta=traced.theta, left=traced.left * n, value=traced.value)
 
 
 class _Weighed(NamedTuple):
-    """Sums of marginal weights, of their squares, and of squares by episode; how often rows are starts and next
+    """Sums of marginal weights, of their squares, and of squares by episode, and counts of rows as starts and next
     rows."""
 
     marginal: tuple[float, float, float]
@@ -325,7 +325,7 @@ def _choices(
     """Diagnostics of the target's choices; ``found`` contains the value and its error."""
     value, error = found
     sums = equations.sparse_moments
-    asked = (weighed.after + weighed.starts).reshape(-1, design.kinds)[:, -1]  # number of target choices by row
+    asked = (weighed.after + weighed.starts).reshape(-1, design.kinds)[:, -1]  # number of the target's choices by row
     states = len(design.inner.states)
     asked = np.bincount(design.inner.state_of_row, asked, states)[:, None] * design.chances / asked.sum()
     never = design.never(sums.visits)
@@ -349,7 +349,7 @@ def _n_states(job: Job) -> int:
 
 
 def _weights_of(job: Job, rung: str, theta: Floats) -> tuple[Floats, Features, tuple[str, ...]]:
-    """Weights of a rung's features, these features, and notes on them."""
+    """Weights of a rung's features, these features, and notes about them."""
     assert job.features is not None
     design = job.design
     if job.chooser is not None:

@@ -1,8 +1,8 @@
-"""Checks whether observations are Markov states, by fits with the past as extra features.
+"""Checks whether observations are Markov states, with fits that have the past as extra features.
 
 If the observation is a Markov state, the past does not predict TD errors, and a fit with columns of the past gives the
-same value. If observations hide something, that fit gives another value, closer to the truth. Like LSTD it uses one
-ratio per step, so it is precise where products of ratios over an episode are not.
+same value. If observations hide something, that fit gives another value, closer to the truth. Like LSTD, it uses one
+ratio per step, so it is precise even if products of ratios over an episode are not.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from gradtd.evaluation.fits import Equations, Fit, Solution, columns_as_slice, s
 from gradtd.evaluation.moments import group_edges
 
 MOST_NUMBERS = 12_000_000
-"""Maximum size of the table for these fits. For a longer log only the first episodes are used."""
+"""Maximum size of the table for these fits. From a longer log, only the first episodes are used."""
 MOST_KNOWN = 48_000_000
-"""The same if the sums of the features are known, so that a step takes less time."""
+"""Maximum size of the table if the sums of the features are known, so that a step takes less time."""
 MOST_COLUMNS = 800
 """Maximum number of feature columns for this check."""
 MOST_BEFORE = 7
@@ -32,17 +32,18 @@ DECAY = 0.7
 
 
 class Remembered(NamedTuple):
-    """Fits to the same steps: with the features alone, and with the past."""
+    """Two fits to the same steps: with the features alone, and with the past."""
 
     plain: Fit
     past: Fit
 
 
 class _Block(NamedTuple):
-    """Some pieces of one tenth.
+    """Some pieces of one tenth of the log.
 
-    ``rows`` contains rows of features, sparse if states have one feature each; ``here``, ``there`` and ``starts`` say
-    which of them steps and pieces use. ``now`` and ``then`` contain columns of the past, before and after every step.
+    ``rows`` contains rows of features, sparse if states have one feature each; ``here``, ``there`` and ``starts`` are
+    the rows of steps, of next observations and of starts. ``now`` and ``then`` contain columns of the past, before and
+    after every step.
     """
 
     tenth: int
@@ -59,7 +60,7 @@ class _Block(NamedTuple):
 
 
 def most_steps(ladder: Ladder) -> int:
-    """The steps used for these fits."""
+    """The maximum number of steps used for these fits."""
     return max(1, MOST_NUMBERS // ladder.n_headline_columns)
 
 
@@ -71,7 +72,7 @@ class Known(NamedTuple):
 
 
 def fits_with_past(steps: Steps, ladder: Ladder, known: Known | None = None) -> dict[str, Remembered]:
-    """Both fits of every headline; none if episodes have one step or traces were requested."""
+    """Compute both fits for every headline; there are none if episodes have one step or traces were requested."""
     names, columns = _columns(ladder)
     if steps.traced is not None or int(np.diff(steps.begins).max()) < 2 or not names:
         return {}
@@ -117,7 +118,7 @@ def _sums_of(known: Known | None, columns: Integers, edges: Integers, D: int) ->
 
 
 def _columns(ladder: Ladder) -> tuple[list[str], Integers]:
-    """Headlines with few enough columns, the narrow ones first, and their columns."""
+    """The headlines with few enough columns, those with the fewest first, and their columns."""
     names: list[str] = []
     columns = np.zeros(0, np.int64)
     for name in sorted(ladder.headlines, key=lambda name: len(ladder.rungs[name])):
@@ -157,7 +158,7 @@ def _add(sums: Equations, block: _Block, features_too: bool) -> None:
         x = rows[block.here]
         sums.A[g, :d, :d] += (rho * x).T @ (discount * rows[block.there] - x)
         sums.C[:d, :d] += x.T @ x
-    else:  # one feature a state: dense rows would cost their number squared for every step
+    else:  # one feature per state: dense rows would cost the square of their number for every step
         moved = here.T @ (there.multiply(rho * discount) - here.multiply(rho))
         sums.A[g, :d, :d] += (rows.T @ (moved @ rows)).toarray()
         sums.C[:d, :d] += (rows.T @ ((here.T @ here) @ rows)).toarray()
@@ -171,7 +172,7 @@ def _picks(at: Integers, n: int) -> Any:
 
 
 def _blocks(steps: Steps, columns: Integers, edges: Integers) -> Iterator[_Block]:
-    """The steps, some pieces of one tenth at a time; if rows are sparse, a tenth is one block."""
+    """Yield the steps in blocks of some pieces of one tenth; if rows are sparse, a tenth is one block."""
     scale = float(np.std(steps.reward)) or float(np.abs(steps.reward).max()) or 1.0
     rows = steps.rows.first(1 + int(columns.max()))
     steps = replace(steps, rows=rows)
@@ -209,7 +210,7 @@ def _block(tenth: int, steps: Steps, columns: Integers, scale: float, stored: An
 
 
 def _past(x: Floats, rho: Floats, reward: Floats, begins: Integers) -> Floats:
-    """Columns of the past after every step: its ratio, its reward, its observation, and means.
+    """Columns that describe the past after every step: its ratio, its reward, its observation, and means.
 
     The ratio, bounded as rho / (1 + rho), identifies the action to the extent that the policies differ.
     """

@@ -27,11 +27,11 @@ class PieceSums(NamedTuple):
     """Sums of the fits: by piece, (pieces, fits), and means over steps, (fits,)."""
 
     start: Floats
-    """The start value of the piece."""
+    """Index of the start value of a piece."""
     pull: Floats
-    """Its sum of rho (TD error) x.left, with the trace of x where there are traces."""
+    """Index of its sum of rho (TD error) x.left, with the trace of x if there are traces."""
     robust: Floats
-    """Its sum of TD errors times the products of ratios."""
+    """Index of its sum of TD errors times the products of ratios."""
     lack: Floats
     spread: Floats
     missed: Floats
@@ -39,7 +39,7 @@ class PieceSums(NamedTuple):
 
 
 def fits_from(solved: Sequence[Solution], sums: PieceSums, pieces: Floats, n_steps: int) -> list[Fit]:
-    """Fits with their influences; ``pieces`` has the number of pieces in each sum."""
+    """Fits with their influences; ``pieces`` is the number of pieces in each sum."""
     return [
         Fit(
             s.name,
@@ -67,7 +67,7 @@ def psi_of(start: Floats, pull: Floats, value: float, pieces: Floats) -> Floats:
 
 
 def robust_fit(name: str, values: Floats, pieces: Floats) -> Fit:
-    """Doubly robust as a fit, from the sum of its values by piece or by group of pieces."""
+    """The doubly robust estimate as a fit, from the sums of its values by piece or group of pieces."""
     E, filled = float(pieces.sum()), pieces > 0
     value = float(values.sum() / E)
     return Fit(name, value, (values - pieces * value)[filled] * (filled.sum() / E), 0.0, 0)
@@ -101,7 +101,7 @@ class PieceReader:
                 self._add(of_row, self.of_time, at, numbers, begins, self.plain, by_piece[piece:], by_fit)
             return by_fit
 
-        # Requested traces continue across blocks: one thread, and one row of last traces.
+        # Requested traces continue across blocks, so there is one thread and one row of last traces.
         pool = ThreadExecutor(steps.threads if steps.traced is None else 1)
         done = dict(pool.each(read, range(len(edges) - 1)))
         by_fit = carried if steps.traced else np.sum([done[g] for g in range(len(edges) - 1)], axis=0)
@@ -119,7 +119,7 @@ class PieceReader:
         return self._stored[1]
 
     def _start_elsewhere(self, steps: Steps, stored: Any, by_piece: Floats) -> None:
-        """Start values, if pieces do not start in the row of their first step."""
+        """Set the start values if pieces do not start in the row of their first step."""
         k, starts = self.k, steps.start_rows
         for begin in range(0, len(starts), CHUNK):
             some = slice(begin, begin + CHUNK)
@@ -158,7 +158,7 @@ def summed(by_piece: Floats, by_fit: Floats, n: int) -> PieceSums:
 
 
 def by_group(moments: Moments, solutions: Solutions, clock: Floats, sample: PieceSums, n_steps: float) -> PieceSums:
-    """The same sums by group, from moments by group, for a log that is read once.
+    """The sums by group, from moments by group, for a log that is read once.
 
     Missing choices and observed TD errors are not sums of products; they come from a ``sample`` of its episodes.
     """
@@ -203,9 +203,9 @@ def add_steps(
     by_piece: Floats,
     by_fit: Floats,
 ) -> None:
-    """Add steps to their pieces and to the sums of every fit; row 3 of those is the last trace, along x.left.
+    """Add steps to their pieces and to the sums of every fit; row 3 of these sums holds the last trace, along x.left.
 
-    Fits after the first ``plain`` ones have traces; the value of the last ones depends on the time, too.
+    Fits after the first ``plain`` ones have traces; the value of the last ones also depends on the time.
     """
     k, e, timed = by_fit.shape[1], 0, of_time.shape[1] // 3
     last, late = k - timed, of_time.shape[0] - 1

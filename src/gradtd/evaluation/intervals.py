@@ -1,4 +1,4 @@
-"""Intervals, faults of a fit on a log that is too small, and the error of dependent pieces."""
+"""Computes intervals, the faults of a fit to a log that is too small, and the error of dependent pieces."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gradtd.evaluation.limits import DEFAULT, Limits
 
 
 def faults(fit: Fit, limits: Limits = DEFAULT) -> list[str]:
-    """Why the log is too small for this fit; empty if it is not."""
+    """The reasons why the log is too small for this fit; empty if it is large enough."""
     error = fit.error
     if not np.isfinite(fit.value) or not np.isfinite(error):
         return ["no number"]
@@ -22,7 +22,7 @@ def faults(fit: Fit, limits: Limits = DEFAULT) -> list[str]:
         return ["no width"]
     made = []
     if fit.effective < limits.fewest_effective_pieces:
-        made.append(f"rests on {fit.effective:.1f} pieces")
+        made.append(f"depends on {fit.effective:.1f} pieces")
     if abs(fit.bias) > limits.most_bias * error:
         made.append(f"refits are biased by {abs(fit.bias) / error:.1f} errors")
     return made
@@ -32,14 +32,15 @@ def freedom_of(fit: Fit, limits: Limits = DEFAULT) -> float:
     """Satterthwaite degrees of freedom of the error, 2 E / (kurtosis - 1), reduced because samples show too little
     kurtosis.
 
-    E / 3 for normal influences, and two thirds of the number of successes if these are rare.
+    They are E / 3 for normal influences, and two thirds of the number of successes if these are rare.
     """
     E = len(fit.psi) / fit.error_factor**2
     return limits.freedom_share * 2 * E / max(E / max(fit.effective, 1e-9) - 1, 1e-9)
 
 
 def interval(fit: Fit, level: float = 0.95, limits: Limits = DEFAULT) -> tuple[float, float]:
-    """value -+ t error, with degrees of freedom from the effective pieces, and longer on the side of the skew."""
+    """value -+ t error, with degrees of freedom from the effective number of pieces, and longer on the side of the
+    skew."""
     freedom = max(1.0, min(len(fit.psi) - 1.0, freedom_of(fit, limits)))
     half, more = student(0.5 + level / 2, freedom) * fit.error, limits.skew_share * fit.skew * fit.error
     return fit.value - half + min(more, 0.0), fit.value + half + max(more, 0.0)
@@ -93,7 +94,7 @@ NO_INTERVAL = Interval(np.nan, np.nan)
 
 
 class Compared(NamedTuple):
-    """A comparison fit: its reference, its kind, and the extrapolation factor of its difference."""
+    """A fit that is compared with a reference, its kind, and the extrapolation factor of the difference."""
 
     kind: str
     base: Fit
@@ -106,7 +107,7 @@ class Compared(NamedTuple):
 
     @property
     def error(self) -> float:
-        """The paired error of that difference."""
+        """The paired error of the difference from the reference."""
         return paired_error(self.base, self.fit)
 
     @property
@@ -126,7 +127,7 @@ class Compared(NamedTuple):
 def extrapolation(columns: int, other: int) -> float:
     """Distance to the limit of infinitely many columns, in units of the step between two numbers of columns.
 
-    Assumes an error inversely proportional to the number of columns (Richardson extrapolation).
+    It assumes an error inversely proportional to the number of columns (Richardson extrapolation).
 
     >>> extrapolation(10, 20), extrapolation(20, 10)
     (2.0, -1.0)

@@ -1,7 +1,7 @@
 """`judge` tests value functions from other programs, and ranks several of them by the log.
 
 The Bellman residual of a value function, r + gamma v(s') - v(s), is a reward like any other. Its value under the target
-policy is the true value minus the one claimed. Therefore `evaluate`, with the residual as reward, gives the error of
+policy is the true value minus the claimed value. Therefore `evaluate`, with the residual as reward, gives the error of
 the claim with an interval and a verdict.
 """
 
@@ -36,11 +36,11 @@ class Judged:
     Parameters
     ----------
     name
-        Its name in the argument of `judge`.
+        Its name, as given to `judge`.
     claimed
         The claimed value: its mean over the start states of the log, under the target policy.
     error, interval
-        The estimated true value minus the claimed one, and the confidence interval of this error.
+        The estimated true value minus the claimed value, and the confidence interval of this error.
     corrected
         ``claimed + error``: the value that the log supports.
     verdict
@@ -52,7 +52,7 @@ class Judged:
     largest_moment
         The largest Bellman moment in standard errors; above ``critical`` the candidate is off.
     reasons
-        Why the error cannot be estimated, if so.
+        Why the error cannot be estimated; empty if it can.
     """
 
     name: str
@@ -92,7 +92,7 @@ class Judgement:
         return {"preferred": self.preferred, "level": self.level, "judged": [asdict(row) for row in self.judged]}
 
     def to_frame(self) -> pandas.DataFrame:
-        """One row for each value function."""
+        """The results as a pandas frame, one row per value function."""
         return make_frame([asdict(row) for row in self.judged], index="name")
 
     def __str__(self) -> str:
@@ -208,7 +208,7 @@ def _table(log: Log, name: str, given: Any) -> Floats:
         table = checks.finite_array(f"the value function {name!r}", given, _dimensions(given))
         if not log.discrete_observations:
             raise InputError(
-                f"The value function {name!r} is a table, but observations are real numbers: give a function."
+                f"The value function {name!r} is a table, but observations are continuous: give a function."
             )
         outside = (seen < 0) | (seen >= len(table))
         checks.refuse_where("observation", outside, seen, f"must be a row of the table {name!r}, 0 to {len(table) - 1}")
@@ -217,7 +217,7 @@ def _table(log: Log, name: str, given: Any) -> Floats:
         actions = log.action_labels or range(log.n_actions)
         made = np.column_stack([_asked(name, given(seen.copy(), np.full(len(seen), a))) for a in actions])
     else:
-        made = _asked(name, given(seen.copy()))  # a copy, since a function may write into what it is given
+        made = _asked(name, given(seen.copy()))  # a copy, since a function may write to its argument
     if made.ndim not in (1, 2) or len(made) != len(seen):
         raise InputError(
             f"The value function {name!r} was given {len(seen)} observations and returned an array of shape "
@@ -239,7 +239,7 @@ def _asked(name: str, values: Any) -> Floats:
 
 
 def _dimensions(values: Any) -> int:
-    """At least 1; 2 for rows of several lengths, which `checks.finite_array` refuses."""
+    """Number of dimensions, at least 1; 2 for rows of several lengths, which `checks.finite_array` refuses."""
     try:
         return max(np.ndim(values), 1)
     except ValueError:
@@ -256,9 +256,9 @@ def _takes_actions(function: Any) -> bool:
 
 
 def _moments(log: Log, mine: _Candidate, candidates: list[_Candidate], rho: Floats) -> Floats:
-    """Bellman moments of one candidate: sizes in units of the reward, and the same in standard errors.
+    """Bellman moments of one candidate: their sizes in units of the reward, and in standard errors.
 
-    Means of the residual times an instrument, which are 0 for the true value function. The instrument is 1, or a
+    They are means of the residual times an instrument, and are 0 for the true value function. The instrument is 1, or a
     standardised candidate value. State values need ratios, and instruments of the observation only. Standard errors
     come from sums by episode.
     """

@@ -1,10 +1,9 @@
-"""The files of a folder of sums: what was fitted before the first part was read, and the sums of every unit.
+"""The files in a folder of sums: the fitted features and checks, and the sums of every unit.
 
-Sums can be reused only if settings, features, checks, time columns, lambda and groups. So the fitted data are are
-stored in one file, together with their settings. Files are written atomically, with a checksum and a description. For
-every target For each target there is a folder with the fitted data, the list of units, and for each unit its sums and
-its rows of the sample. While a unit is read, each of its parts has a file; part files with the steps of states stay,
-since steps are not added.
+Sums can be reused only if settings, features, checks, time columns, lambda and groups are the same. All of these are
+stored in one file. Files are written atomically, with a checksum and a description. Each target has a folder with the
+fitted data, the list of units, and for each unit its sums and its rows of the sample. While a unit is read, each of its
+parts has a file; part files with the steps of states stay, since steps are not added.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ ROOMS = ("core", "compiled", "features", "logs", "evaluation")
 
 @lru_cache
 def code_of_sums() -> str:
-    """A digest of the source that turns rows into sums: sums of another version are computed again, and never added."""
+    """A digest of the source that turns rows into sums. Sums of another version are computed again, and never added."""
     digest = hashlib.sha256(np.__version__.encode())
     for room in ROOMS:
         for file in sorted((Path(gradtd.__file__).parent / room).rglob("*.py")):
@@ -83,7 +82,7 @@ def _policy_told(what: str, given: Any) -> Any:
         return given if given is None or isinstance(given, str) else list(given)
     if hidden := not_in_fingerprint(given):
         raise InputError(
-            f"{what} reads {hidden[0]}, and gradtd could not detect a later change of it, so it cannot keep sums: "
+            f"{what} reads {hidden[0]}. gradtd could not detect a later change of it, so it cannot keep sums: "
             "give a function that reads only numbers, words and arrays, or write its probabilities to a column."
         )
     return {"function": engine.fingerprint(given)}
@@ -94,7 +93,7 @@ def _features_told(given: Any) -> Any:
         return "auto"
     if isinstance(given, str):
         return given
-    described = make_features(given).to_dict()  # refuses code in a sentence of its own
+    described = make_features(given).to_dict()  # refuses code with its own message
     arrays = {name: value for name, value in described.items() if isinstance(value, np.ndarray)}
     rest = {name: value for name, value in described.items() if name not in arrays}
     return {"name": described["name"], "digest": checksum(rest, arrays)[:32]}
@@ -115,18 +114,18 @@ def refuse_other(folder: Path, before: Question, now: Question) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """A job, its settings, and the log that it was fitted to."""
+    """A job, its settings, and the size of the log that it was fitted to."""
 
     question: Question  # the settings
     job: Job  # the computation for every part
     files: int
-    rows: int  # files and rows: their numbers
+    rows: int  # number of rows; files is the number of files
     episodes: int  # maximum number of episodes in the sample
     digest: str  # digest of all fields
 
 
 def write_fitted(path: Path, question: Question, job: Job, files: int, rows: int, episodes: int) -> None:
-    """Write the fitted data, once."""
+    """Write the fitted data to a file."""
     design = job.design
     ladder = design.ladder
     arrays: Arrays = {"clock": job.clock}
@@ -163,8 +162,8 @@ def _put(kind: str, features: Features | None, arrays: Arrays) -> dict[str, Any]
 
 
 def read_fitted(path: Path, reader: ChunkReader, settings: Settings) -> Fitted:
-    """Read the fitted data, for a log read in this way."""
-    with reading(path, "what gradtd fitted to a log"):
+    """Read the fitted data for a log with this reader and these settings."""
+    with reading(path, "a file of features that gradtd fitted to a log"):
         header, arrays = read_arrays(path)
         features = _restored("features", header, arrays)
         given = (
@@ -211,7 +210,7 @@ def _table(header: dict[str, Any], arrays: Arrays) -> Any:
 MADE_BY, FORMAT = "gradtd evaluate --sums", 2
 ENDING = ".npz"
 ARRAYS = ("ratios", "by_time")
-"""Arrays of `StepSums`; its other fields are in the header of a file."""
+"""The fields of `StepSums` that are arrays; the others are in the header of a file."""
 
 
 def open_store(folder: Path) -> ResultsFolder:
@@ -238,7 +237,7 @@ class Store:
 
     def has(self, unit: Unit) -> bool:
         """Whether a unit was ever read completely, with any lambda."""
-        return any("-" not in path.name for path in self.folder.glob(f"{unit.digest}_*{ENDING}"))  # parts have one
+        return any("-" not in path.name for path in self.folder.glob(f"{unit.digest}_*{ENDING}"))
 
     def seems_to_have(self, unit: Unit, key: dict[str, Any]) -> bool:
         """Whether the header of a unit's file has this key; its sums are not read."""
@@ -246,7 +245,7 @@ class Store:
         return header is not None and {name: header.get(name) for name in key} == key
 
     def look(self, unit: Unit, key: dict[str, Any], job: Job, part: int | None = None) -> PartSums | None:
-        """The sums of a unit or part; None if missing, inconsistent or of another version of the code."""
+        """The sums of a unit or part, or None if missing, inconsistent or of another version of the code."""
 
         def restored(header: dict[str, Any], arrays: Arrays) -> PartSums | None:
             if {name: header.get(name) for name in key} != key:
@@ -258,12 +257,12 @@ class Store:
         return self._fitting(self._path(unit, key, part), restored)
 
     def _fitting(self, path: Path, restore: Callable[[dict[str, Any], Arrays], Kept]) -> Kept | None:
-        """The contents of a file; None if it is missing, damaged or inconsistent."""
+        """The contents of a file, or None if it is missing, damaged or inconsistent."""
         found = read_if_whole(path)
         if found is None:
             return None
         try:
-            with reading(path, "what gradtd keeps of a log"):
+            with reading(path, "a file of sums that gradtd saved"):
                 return restore(*found)
         except InputError:
             log.warning("%s does not fit this log and is computed again", path)
@@ -285,7 +284,8 @@ class Store:
                 path.unlink(missing_ok=True)
 
     def sample(self, unit: Unit, check: Callable[[Arrays], None]) -> Arrays | None:
-        """Rows of a unit that belong to the sample, as bytes, with the hashes of their episodes; ``check`` refuses."""
+        """Rows of a unit that belong to the sample, as bytes, with the hashes of their episodes; ``check`` validates
+        them."""
 
         def restored(_: dict[str, Any], arrays: Arrays) -> Arrays:
             check(arrays)
@@ -313,7 +313,7 @@ class Store:
 
 
 def _stored(sums: PartSums) -> tuple[Arrays, dict[str, Any]]:
-    """Arrays and the rest; for sums by group only those of groups that have an episode."""
+    """The arrays and the header of sums; for sums by group, only groups with episodes."""
     arrays: Arrays = {name: getattr(sums.steps, name) for name in ARRAYS}
     header = {f.name: getattr(sums.steps, f.name) for f in fields(StepSums) if f.name not in ARRAYS}
     header["blocks"] = len(sums.blocks)
@@ -338,7 +338,7 @@ def _restored_sums(header: dict[str, Any], arrays: Arrays, groups: int) -> PartS
     if "groups" not in header:
         return PartSums(steps, None, blocks)
     if header["groups"] != groups:
-        raise ValueError("sums by other groups")
+        raise ValueError("the sums have other groups")
     whole: dict[str, Any] = {}
     complete = np.array_equal(arrays["groups"], np.arange(groups))
     for entry in fields(Moments):

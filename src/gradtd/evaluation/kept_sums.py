@@ -62,14 +62,14 @@ from gradtd.logs.row_episodes import mixed
 from gradtd.logs.row_policies import kept_columns
 
 Fit = Callable[[Folder, ChunkReader, Settings, Executor, tuple[Log, Ratios]], Job]
-"""Fits features and checks to a log, from a sample."""
+"""A function that fits features and checks to a log, from a sample."""
 
 
 @contextmanager
 def add_to_kept(
     table: ParquetTable, settings: Settings, executor: Executor, progress: StageProgress | None
 ) -> Iterator[KeptLog]:
-    """A folder of sums, for one process at a time."""
+    """Evaluate with a folder of sums, which one process at a time may use."""
     if settings.value_function == ACTION:
         raise InputError(
             "a checkpoint needs state values, not action values: leave out value_function='action', or the checkpoint."
@@ -120,7 +120,7 @@ class KeptLog:
             refuse_other(store.within, made.question, question)
             return made
 
-        fitted = known() if store.fitted.exists() else None  # refuses other settings before anything is read
+        fitted = known() if store.fitted.exists() else None  # refuses different settings before anything is read
         folder, units, changed = self._arranged(store, reader, roles, keep)
         placed = place(units, folder.seen)
         if fitted is None:
@@ -142,14 +142,14 @@ class KeptLog:
         here = [(file, path) for file, path in here if file.rows]
         _refuse_twice([file for file, _ in here])
         known, changed = _still_there(store, [file for file, _ in here])
-        # Known files keep their places, so that their units, and with them their sums, stay what they are.
+        # Known files keep their places, so that their units and sums stay the same.
         before = {file.identity for file in _files_of(known)}
         new = [(file, path) for file, path in here if file.identity not in before]
         paths = {file.identity: path for file, path in here}
         ordered = [paths[file.identity] for file in _files_of(known)] + [path for _, path in new]
         table = ParquetTable(self.table.name, ordered or self.table.paths)
         seen = survey(table, roles.single["episode"], stage(self.progress, "looking for episodes"))
-        refuse_single(seen, table.name, later=True)  # before features are fitted to it, which would stay
+        refuse_single(seen, table.name, later=True)  # before features are fitted to it and saved
         rows = sum(unit.rows for unit in known)
         refuse_apart(seen, rows, [*_files_of(known), *(file for file, _ in new)])
         units = known + cut_files([file for file, _ in new], seen.begins, rows)
@@ -170,7 +170,7 @@ def _files_of(units: Sequence[Unit]) -> list[File]:
 
 
 def _still_there(store: Store, here: Sequence[File]) -> tuple[list[Unit], list[str]]:
-    """The units all of whose files are there as they were, and the names of files that are not as they were."""
+    """The units whose files are all unchanged, and the names of changed files."""
     units, changed = store.units()
     now, paths = {file.identity: file for file in here}, {file.path for file in here}
     kept = []
@@ -183,8 +183,8 @@ def _still_there(store: Store, here: Sequence[File]) -> tuple[list[Unit], list[s
             if gone:
                 more = f" and {len(gone) - 1} more files are" if len(gone) > 1 else " is"
                 raise InputError(
-                    f"{gone[0]!r}{more} not among the files given, and the sums in {str(store.within)!r} hold their "
-                    "rows: give all files, earlier ones and new ones, or start a new folder."
+                    f"{gone[0]!r}{more} not among the files given, and the sums in {str(store.within)!r} include "
+                    "their rows: give all files, the earlier ones and the new ones, or start a new folder."
                 )
             changed = sorted({*changed, *(file.name for file in lost)})
     return kept, changed
@@ -192,7 +192,7 @@ def _still_there(store: Store, here: Sequence[File]) -> tuple[list[Unit], list[s
 
 @dataclass(frozen=True, eq=False)
 class _SumPart:
-    """What a worker is sent. It contains the version of the code, because the worker may have another."""
+    """The work sent to a worker, with the version of the code, because the worker may have another version."""
 
     job: Job
 
@@ -255,7 +255,7 @@ class _Reading:
         return self.store.look(unit, self.key, self.job, part)
 
     def there(self, unit: Unit, part: int | None = None) -> PartSums:
-        """Sums that were stored a moment ago."""
+        """Sums that were stored in this run."""
         made = self.look(unit, part)
         if made is None:
             raise InputError(
@@ -277,13 +277,13 @@ class _Reading:
             return
         for k in range(len(self.parts(placed))):
             made = self.look(placed.unit, k)
-            if made is None:  # damaged since
+            if made is None:  # damaged in the meantime
                 self.read([placed])
                 made = self.there(placed.unit, k)
             put(made)
 
     def read(self, placed: Sequence[Placed]) -> None:
-        """Read what is not stored yet; a unit whose parts are complete is merged."""
+        """Read the units that are not stored yet; merge a unit when its parts are complete."""
         source = self.source
         cut = {one.unit: self.parts(one) for one in placed}
         missing = [(unit, k) for unit, parts in cut.items() for k in range(len(parts)) if self.look(unit, k) is None]
@@ -346,7 +346,7 @@ def read_kept_sample(
 
 
 def _sample_of_unit(store: Store, placed: Placed, seen: Survey, wanted: int, columns: Sequence[str]) -> Arrays:
-    """At least the wanted episodes of a unit: saved ones, or read now and saved."""
+    """The wanted episodes of a unit (or more), from its saved rows, or read now and saved."""
     own = placed.survey(seen)
     order = np.argsort(mixed(own.hashes), kind="stable")
 

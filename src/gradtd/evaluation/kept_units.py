@@ -38,7 +38,7 @@ from gradtd.logs.parts import Part, Survey
 ROWS_OF_A_UNIT = 16_000_000
 """A unit is closed at this number of rows. A larger file is one unit."""
 TAIL = 8
-"""Bytes at the end of a Parquet file: the length of its footer, in 4 of them, and a mark."""
+"""Number of bytes at the end of a Parquet file: 4 for the length of its footer, and 4 for a mark."""
 
 
 class File(NamedTuple):
@@ -64,7 +64,7 @@ class File(NamedTuple):
 
 
 def look_at(path: Path) -> File:
-    """A file as it is now."""
+    """The current state of a file."""
     rows = sum(ParquetTable.group_sizes(path))
     try:
         # Size, time and footer, not the rows: a survey must not read the whole folder.
@@ -75,7 +75,7 @@ def look_at(path: Path) -> File:
 
 
 def footer_of(path: Path) -> str:
-    """A digest of a Parquet file's metadata, which hold the sizes and the ranges of its columns."""
+    """A digest of a Parquet file's metadata, which include the sizes and the ranges of its columns."""
     with path.open("rb") as file:
         file.seek(-TAIL, os.SEEK_END)
         length = int.from_bytes(file.read(TAIL)[:4], "little")
@@ -91,7 +91,7 @@ def refuse_changed(path: Path, before: File) -> None:
 
 @dataclass(frozen=True)
 class Unit:
-    """Consecutive files."""
+    """Consecutive files whose sums are saved together."""
 
     files: tuple[File, ...]
 
@@ -101,7 +101,7 @@ class Unit:
 
     @cached_property
     def digest(self) -> str:
-        """The name of its sums."""
+        """The name under which its sums are stored."""
         told = json.dumps([file.identity for file in self.files])
         return hashlib.sha256(told.encode()).hexdigest()[:32]
 
@@ -150,7 +150,7 @@ def place(units: Sequence[Unit], seen: Survey) -> list[Placed]:
 
 
 def refuse_apart(seen: Survey, known: int, files: Sequence[File]) -> None:
-    """Refuse episodes whose rows are not contiguous; ``known`` rows belong to units that were planned before."""
+    """Refuse episodes whose rows are not contiguous; the first ``known`` rows belong to earlier units."""
     new = int(np.searchsorted(seen.begins, known))
     again = np.flatnonzero(np.isin(seen.hashes[new:], seen.hashes[:new])) + new
     if known and (len(again) or seen.begins[new] != known):
@@ -158,12 +158,11 @@ def refuse_apart(seen: Survey, known: int, files: Sequence[File]) -> None:
         name = files[int(np.searchsorted(np.cumsum([file.rows for file in files]), row, "right"))].name
         raise InputError(
             f"{name!r} repeats episode ids of files whose sums are saved, and an episode must be added as a whole: "
-            "give "
-            "later episodes new ids, or use a new checkpoint folder for all files."
+            "give later episodes new ids, or use a new checkpoint folder for all files."
         )
     if not seen.grouped:
         raise InputError(
-            "a checkpoint needs the rows of each episode to be consecutive, and in this log rows with the same id are "
+            "a checkpoint needs the rows of each episode to be consecutive, but in this log rows with the same id are "
             "apart: sort it by episode and time, give the episodes of every file unique ids, or leave the checkpoint "
             "out."
         )
@@ -174,7 +173,7 @@ MAY_OVERFLOW = ("r4", "weights", "weights2", "off", "off2")
 
 
 class MisfitError(ValueError):
-    """The contents of a file are inconsistent."""
+    """Raised if the contents of a file are inconsistent."""
 
 
 def need(fits: Any, what: str) -> None:
@@ -192,13 +191,13 @@ def real(value: Any, low: float = -math.inf, high: float = math.inf) -> bool:
 
 
 def array(value: Any, kind: str, ndim: int) -> bool:
-    """An array of finite numbers."""
+    """Whether a value is an array of finite numbers of this kind and dimension."""
     fits = isinstance(value, np.ndarray) and value.dtype.kind == kind and value.ndim == ndim
     return fits and bool(kind != "f" or np.isfinite(value).all())
 
 
 def within(value: Any, low: float, high: float) -> bool:
-    """Numbers from ``low`` up to, and without, ``high``."""
+    """Whether all numbers are at least ``low`` and below ``high``."""
     return bool(not value.size or (float(value.min()) >= low and float(value.max()) < high))
 
 
@@ -226,7 +225,8 @@ def check_fitted(header: Mapping[str, Any], job: Job) -> None:
 
 
 def _check_ladder(ladder: Ladder) -> None:
-    """Every column of the widest table belongs to some fit, so no table is wider than the file shows."""
+    """Check that every column of the widest table belongs to some fit, so that no table is wider than the file
+    shows."""
     need(isinstance(ladder.complete, bool) and isinstance(ladder.endless, bool), "ladder")
     need(words(list(ladder.sets)) and words(ladder.headlines), "names of fits")
     need(ladder.headlines and set(ladder.headlines) <= set(ladder.rungs), "headlines")
@@ -300,7 +300,7 @@ def check_sums(sums: PartSums, job: Job, rows: int) -> None:
     for name, found in sums.moments.arrays().items():
         size = (job.groups, *wanted[name].shape[1:]) if name in BY_GROUP else wanted[name].shape
         need(found.shape == size, name)
-        # Weights of doubly robust are products of ratios, which may be anything.
+        # Weights of the doubly robust estimate are products of ratios and may have any size.
         at = shape.wide + shape.narrow
         checked = (found[:, :at], found[:, at + 1 :]) if name == "products" else (found,)
         most = EXTREME**2 * max(rows, 1)
@@ -326,7 +326,7 @@ def _check_steps(steps: StepSums, rows: int) -> None:
 
 
 def _check_block(block: Block, job: Job, rows: int) -> None:
-    """Compiled code reads the rows of the table that a block names."""
+    """Check a block's row numbers, because compiled code reads these rows of the table."""
     for name, kind, values in zip(Block._fields, KINDS, block, strict=True):
         need(array(values, np.dtype(kind).kind, 1), name)
     steps, pieces, table = block.n_steps, len(block.group), job.table

@@ -1,8 +1,7 @@
 """Every threshold of the checks and of the verdict, in one record that a test or a user can replace.
 
-Most values were chosen on the tuning seeds of `benchmarks/trust.py` and confirmed on others (docs/trust.md). The
-rest are
-conventions, and their comments say so. A "piece" is an episode, or a block of steps.
+Most values were chosen on the tuning seeds of `benchmarks/trust.py` and confirmed on others (docs/trust.md). The others
+are conventions, which their comments state. A "piece" is an episode, or a block of steps.
 
 >>> from dataclasses import replace
 >>> replace(DEFAULT, fewest_episodes=50).fewest_episodes
@@ -18,47 +17,48 @@ from dataclasses import dataclass
 class Limits:
     """The thresholds. Errors are standard errors, shares lie between 0 and 1."""
 
-    # How much the log must hold. Not usable beyond these.
+    # The size of the log. Beyond these limits the verdict is "not usable".
     fewest_episodes: int = 20
     """Minimum number of pieces for an interval. A convention: with fewer, the standard error is mostly noise."""
     fewest_effective_steps: float = 50
-    """Effective sample size of the ratios, (sum rho)^2 / sum rho^2, in steps."""
+    """Minimum effective sample size of the ratios, (sum rho)^2 / sum rho^2, in steps."""
     fewest_marginal_steps: float = 50
     """Effective sample size of the marginal weights, in steps."""
     fewest_marginal_episodes: float = 10
-    """The same, in episodes."""
+    """Effective sample size of the marginal weights, in episodes."""
     fewest_effective_rewards: float = 3
-    """Effective number of rewards, (sum r^2)^2 / sum r^4. Sound logs had 24 or more; one huge reward gives about 1."""
+    """Minimum effective number of rewards, (sum r^2)^2 / sum r^4. Sound logs had 24 or more; one huge reward gives
+    about 1."""
     fewest_steps_per_feature: float = 5
-    """Steps for every feature in use. With fewer, the features fit the noise of the log."""
+    """Minimum number of steps per feature in use. With fewer, the features fit the noise of the log."""
     few_steps_per_feature: float = 20
-    """Steps for every feature in use, below which there is a warning."""
+    """Number of steps per feature in use below which there is a warning."""
 
     # The ratios.
     most_top_weight: float = 0.5
-    """Share of the total weight that the largest 1 % of the ratios may hold."""
+    """Maximum share of the total weight in the largest 1 % of the ratios."""
     fewest_steps_for_top_weight: int = 100
     """Minimum number of steps for this test: in a smaller log 1 % is less than one step."""
     most_mean_ratio_errors: float = 4.0
     """Maximum distance of the mean ratio from 1, in standard errors. By chance it is larger in 1 of 16,000 logs."""
 
-    # What the target does and the log lacks.
+    # Actions of the target that the log lacks.
     most_unseen: float = 0.01
-    """Probability per step of actions that the log never took."""
+    """Maximum probability per step of actions that the log never took."""
     most_unseen_in_state: float = 0.05
-    """The same for actions never taken in that state. The limit is higher, because rare actions are missing in a state
-    by chance.
+    """Maximum probability of actions never taken in that state. It is higher, because rare actions are missing in a
+    state by chance.
     """
     most_never_taken: float = 0.2
-    """Action values: share of the target's choices that the log never took in that state."""
+    """Action values: maximum share of the target's choices that the log never took in that state."""
     most_never_taken_effect: float = 0.5
     """Action values: maximum change of the value, in standard errors, if the target never made those choices."""
     most_out_of_range: float = 0.05
-    """Share of the target's real actions outside the range of the log's."""
+    """Maximum share of the target's continuous actions outside the range of the log's actions."""
 
     # value_function="auto": when the value is that of action values.
     most_compared_steps: int = 1_000_000
-    """Maximum number of steps for computing action values besides. A log in parts is read into memory for it."""
+    """Maximum number of steps for also computing action values. A log in parts is then read into memory."""
     least_agreement: float = 0.9
     """Share of repeated visits to a pair that lead to the same next observation. Below it action values are rarely more
     precise, and are not computed."""
@@ -72,12 +72,12 @@ class Limits:
 
     # The rows of the log.
     most_foreign: float = 0.4
-    """Distance of next observations from the following rows; 1 for random rows. Sound logs had .17 at most, shuffled
-    ones .54 at least."""
+    """Maximum distance of next observations from the following rows; 1 for random rows. Sound logs had at most .17,
+    shuffled ones at least .54."""
     most_leading_elsewhere: float = 0.5
-    """Share of steps whose next observation is not that of the following row; above it there is a warning."""
+    """Share of steps whose next observation is not that of the following row, above which there is a warning."""
     most_beyond_cuts: float = 0.01
-    """Share of the discounted time after truncations, for estimators that end their sums there."""
+    """Maximum share of the discounted time after truncations, for estimators whose sums end there."""
     most_behind_cuts: float = 0.2
     """Share of the value after truncations, above which there is a warning."""
     most_beyond_rewards: float = 1.0
@@ -94,9 +94,9 @@ class Limits:
     most_moved: float = 0.5
     """Maximum change of the value in the second half of the updates, in standard errors."""
     warn_moved: float = 0.25
-    """The same, for a warning."""
+    """The limit above which there is a warning."""
     most_refits_lost: float = 0.1
-    """Share of the refits that may fail or diverge."""
+    """Maximum share of refits that fail or diverge."""
     least_error_ratio: float = 2 / 3
     """Minimum standard error by refits, relative to the sandwich error. Below it the refits did not follow their
     bootstrap samples."""
@@ -104,11 +104,11 @@ class Limits:
     """Maximum distance of the value from doubly robust, in standard errors, if the effective number of episodes of its
     weights is at least ``fewest_episodes``."""
     warn_from_dr: float = 2.0
-    """The same, for a warning."""
+    """The limit above which there is a warning."""
     warn_condition: float = 1e8
     """Maximum condition number of A: above it a solution loses half of its digits."""
     most_uncovered: float = 0.05
-    """Share of the checked interval that the interval of a method may leave out on one side. A convention."""
+    """Maximum share of the checked interval that a method's interval may miss on one side. A convention."""
     rounding: float = 1e-6
     """A standard error below this share of the value counts as zero: all episodes agree."""
 
@@ -124,15 +124,15 @@ class Limits:
 
     # Is the log large enough for a fit?
     fewest_effective_pieces: float = 2.5
-    """Minimum effective number of pieces behind the value. A small number makes the interval wide, which is sufficient;
-    below this limit the number itself is unreliable, because it depends on the same few pieces."""
+    """Minimum effective number of pieces behind the value. A small number makes the interval wide, which is sufficient.
+    Below this limit the number itself is unreliable, because it depends on the same few pieces."""
     most_bias: float = 0.5
     """Maximum jackknife bias over tenths of the pieces, in standard errors."""
     freedom_share: float = 1 / 3
-    """Share of the degrees of freedom implied by the observed kurtosis that is used, because samples show too little
+    """Fraction of the degrees of freedom implied by the observed kurtosis. It is below 1 because samples underestimate
     kurtosis."""
     skew_share: float = 1.45
-    """The interval is longer on the side of the skew by this many standard errors per unit of skewness."""
+    """The interval is longer on the side of the skew by this number of standard errors per unit of skewness."""
     no_error: float = 1e-8
     """A standard error, as a share of the value, that counts as zero: fits are regularised by 1e-9."""
     most_lags: int = 20
@@ -147,32 +147,33 @@ class Limits:
     """Maximum paired error of a check, in standard errors of the value: above it the check has no power."""
     hull_deviations: float = 0.4
     """A checked interval of this width, in standard deviations of the value over the visited states, is also
-    allowed,"""
+    allowed."""
     hull_times_widest: float = 4.5
-    """up to this width relative to that of the chosen features alone. Above it the features are too poor."""
+    """The maximum width of such an interval, relative to that of the chosen features alone. Above it the features are
+    too poor."""
     most_extrapolation: float = 3.5
     """Number of steps to richer features by which the interval is extended, if features could always be richer."""
     richer_columns: float = 1.15
-    """Factor in the number of columns at which a fit counts as richer."""
+    """A fit counts as richer if it has at least this factor more columns."""
     step_columns: float = 1.5
     """Factor in the number of columns between two rungs at which their difference shows how fast the value changes."""
     most_lacking: float = 0.2
     """Maximum share of the target's choices that the log lacks, unless they can move the value by at most half an
     interval."""
     fewest_surprises: float = 0.5
-    """Effective number of steps behind the error, if TD errors were equal at all steps. All 15 Open Bandit logs that
-    cannot carry an interval lie below it, and none of 189 usable logs."""
+    """Effective number of steps behind the error, if TD errors were equal at all steps. All 15 Open Bandit logs that do
+    not support an interval lie below it, and none of 189 usable logs."""
     far: float = 3.0
-    """Paired errors at which a fit with the time or the past, or an imprecise fit, refutes the value."""
+    """Number of paired errors at which a fit with the time or the past, or an imprecise fit, contradicts the value."""
     most_rarely_visited: float = 0.1
     """Share of the target's time that may go to states with fewer than ``fewest_visits`` visits, beyond the log's own
-    share there. Logs whose goal was never reached had .14 to .64, sound ones .05 at most."""
+    share there. Logs whose goal was never reached had .14 to .64, sound ones at most .05."""
     most_chance: float = 0.003
     """P-value below which the next step depends on the past, given a discrete observation and the action."""
     most_chance_of_real: float = 1e-4
-    """The same for real observations: regressions on their features are not exact."""
+    """The p-value for continuous observations, for which regressions on their features are not exact."""
     most_predicted: float = 2.0
-    """Errors of the value that the predicted part must be worth over an episode besides."""
+    """Minimum effect of the predicted part over an episode, in standard errors of the value, for it to count."""
     least_left: float = 0.75
     """Minimum shift by time or past features added to the richest rung, relative to the median over all rungs."""
     prefer_usable: float = 1.5
@@ -189,11 +190,11 @@ class Limits:
     least_growth: float = 1.5
     """Maximum second moment of products of ratios over a trace, in small logs."""
     largest_growth: float = 4.0
-    """The same in large logs."""
+    """Maximum second moment of products of ratios over a trace, in large logs."""
     pieces_per_growth: float = 50
-    """Between the two, the maximum second moment is the number of pieces divided by this number."""
+    """In logs between small and large, the maximum second moment is the number of pieces divided by this number."""
     fewest_products: float = 20.0
-    """Minimum effective number of pieces of products of ratios for doubly robust to be a check."""
+    """Minimum effective number of pieces of products of ratios for the doubly robust estimate to be a check."""
     late_weight: float = 0.05
     """Share of the weight at the start above which the weights of a later time matter."""
 
@@ -203,21 +204,21 @@ class Limits:
     fewest_states: int = 30
     """Number of states that may always have their own feature."""
     pieces_per_state: int = 8
-    """Pieces per additional state."""
+    """Number of pieces per additional state."""
     fewest_grouped_states: int = 8
     """Number of states with their own feature on the smallest rung on which rare states share one."""
     most_grouped_rungs: int = 4
-    """Rungs on which rare states share a feature."""
+    """Number of rungs on which rare states share a feature."""
     fewest_columns: int = 30
-    """Minimum number of columns of the widest rung,"""
+    """Minimum number of columns of the widest rung."""
     most_columns: int = 220
-    """never more,"""
+    """Maximum number of columns of the widest rung."""
     steps_per_column: float = 20
-    """plus one per this many steps."""
+    """The widest rung has one more column per this number of steps."""
     fewest_waves: int = 20
     """Number of random waves that check a ladder of cosines."""
     most_waves: int = 80
-    """Their maximum number."""
+    """Maximum number of random waves."""
     most_work: float = 2e10
     """Maximum number of multiplications for reading the log for all fits, which limits the width of their table."""
     rung_share: float = 0.66
@@ -229,7 +230,7 @@ class Limits:
     def no_width(self) -> float:
         """Width of an interval, as a share of the value, whose error counts as zero.
 
-        30 errors: Student's t with one degree of freedom on both sides, and some skew.
+        It corresponds to 30 errors: Student's t with one degree of freedom on both sides, and some skew.
         """
         return 30 * self.no_error
 

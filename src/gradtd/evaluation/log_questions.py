@@ -1,4 +1,4 @@
-"""Handles questions about the log: irregular times, episodes used for training, groups of starts.
+"""Handles options about the log: irregular times, episodes used for training, groups of starts.
 
 Their columns are extra columns of the log's table, aligned with its steps.
 """
@@ -39,7 +39,7 @@ class Groups:
     of_episode: Integers
 
     def taken(self, mask: NDArray[np.bool_]) -> Groups:
-        """The groups of some episodes."""
+        """Select the groups of some episodes."""
         labels, codes = np.unique(self.of_episode[mask], return_inverse=True)
         return replace(self, names=tuple(self.names[one] for one in labels), of_episode=codes)
 
@@ -53,7 +53,7 @@ class HeldOut:
     note: str
 
     def ratios(self, found: Ratios) -> Ratios:
-        """The ratios of these episodes."""
+        """Select the ratios of the held-out episodes."""
         some = {name: _some(getattr(found, name), self.steps) for name in ("rho", "target", "behaviour", "other")}
         model = None if found.model is None else _model_of(found.model, self.steps)
         return replace(found, **some, model=model, notes=(*found.notes, self.note))
@@ -98,7 +98,7 @@ def with_times(source: Any, log: Log, name: str) -> tuple[Log, tuple[str, ...]]:
 def groups_of(source: Any, log: Log, settings: Settings) -> Groups:
     """The group of every episode, by a column in its first row."""
     if settings.block_length is not None:
-        raise InputError("by groups whole episodes, and block_length cuts them: leave one of them out.")
+        raise InputError("by= groups whole episodes, but block_length cuts them: leave one of them out.")
     values, rows = column_of_rows(source, log, _name_of("by", settings.by), "by")
     return _groups(settings.by, values[rows[log.row[log.starts]]])
 
@@ -113,7 +113,7 @@ def _groups(name: str, values: Any) -> Groups:
     labels, codes = np.unique([str(one) for one in values], return_inverse=True)
     if not 2 <= len(labels) <= MOST_GROUPS:
         raise InputError(
-            f"by={name!r} has {len(labels)} groups of episodes, and gradtd supports 2 to {MOST_GROUPS}: give a "
+            f"by={name!r} has {len(labels)} groups of episodes; gradtd supports 2 to {MOST_GROUPS}: give a "
             "column with few values."
         )
     return Groups(name, tuple(map(str, labels)), codes)
@@ -170,7 +170,7 @@ def trained_episodes(source: Any, log: Log, settings: Settings) -> NDArray[np.bo
             raise InputError(NO_IDS)
         values, rows = column_of_rows(source, log, column, "trained_on")
         ids = np.array([str(one) for one in values[rows[starts]]])
-        every = np.unique(values).astype(str)  # also those of episodes that have no step
+        every = np.unique(values).astype(str)  # including episodes without a step
     _refuse_unknown_ids(set(known) - set(every))
     return np.isin(ids, known)
 
@@ -191,7 +191,7 @@ def _marks(name: str, values: Any) -> NDArray[np.bool_]:
 
 
 def _ids(given: Any) -> list[str]:
-    # an iterator would be empty the second time that it is asked, and bytes are numbers one by one
+    # an iterator would be empty when it is read again, and bytes iterate as numbers
     if not isinstance(given, Iterable) or isinstance(given, Iterator | bytes):
         raise InputError(f"trained_on must be a column, or a list of ids of episodes, got {type(given).__name__}.")
     return [str(one) for one in given]
@@ -200,8 +200,8 @@ def _ids(given: Any) -> list[str]:
 def _refuse_unknown_ids(unknown: set[str]) -> None:
     if unknown:
         raise InputError(
-            f"trained_on names {len(unknown)} episodes that the log does not have, such as {min(unknown)!r}: give ids "
-            "as the log has them."
+            f"trained_on names {len(unknown)} episodes that are not in the log, such as {min(unknown)!r}: give ids "
+            "as they are in the log."
         )
 
 
@@ -219,7 +219,8 @@ def columns_asked(settings: Settings, kinds: Mapping[str, str]) -> list[str]:
 def ask_files(
     seen: Survey, kinds: Mapping[str, str], episode: str | None, settings: Settings
 ) -> tuple[Survey, Groups | None, tuple[str, ...]]:
-    """A log in parts with a label for every episode, its group or cluster, or -1 if it is excluded; these; notes."""
+    """The log with a label for every episode (its group or cluster, -1 if excluded), the groups or clusters, and
+    notes."""
     groups, held = None, np.ones(seen.episodes, bool)
     said: tuple[str, ...] = ()
     if settings.trained_on is not None:
@@ -238,7 +239,7 @@ def ask_files(
 
 
 def _firsts(seen: Survey, at: int, rows: int) -> Integers:
-    """The first rows of episodes, among this many rows from one on."""
+    """The first rows of episodes among ``rows`` rows from row ``at`` on."""
     low, high = np.searchsorted(seen.begins[:-1], (at, at + rows))
     return seen.begins[low:high] - at
 
@@ -275,12 +276,11 @@ def _trained_in_files(seen: Survey, kinds: Mapping[str, str], episode: str | Non
 
 
 def _hash(one: str, text: bool) -> int | None:
-    """The hash that the files' column of episodes gives an id; None if the column contains numbers and the id is not
-    one."""
+    """The hash of an id in the files' episode column, or None if the column contains numbers and the id is not one."""
     for kind in (str,) if text else (int, float):
         try:
             found = kind(one)
-            if str(found) == one:  # int("1_0") is 10, but as an id it is another one
+            if str(found) == one:  # int("1_0") is 10, but it is a different id
                 return int(hash_of(np.array([found]))[0])
         except (ValueError, OverflowError):
             continue
@@ -290,8 +290,8 @@ def _hash(one: str, text: bool) -> int | None:
 def _held_note(held: NDArray[np.bool_]) -> str:
     if held.sum() < FEWEST_HELD:
         raise InputError(
-            f"the target was trained on {int((~held).sum())} of {len(held)} episodes. A policy looks better than it "
-            "is on the episodes it was learned from, by an unknown amount. Keep some episodes out "
+            f"the target was trained on {int((~held).sum())} of {len(held)} episodes. On the episodes that "
+            "it was learned from, a policy looks better than it is, by an unknown amount. Keep some episodes out "
             "of training, and name only the others in trained_on."
         )
     return f"Episodes that the target was trained on, left out of the evaluation: {int((~held).sum())}."
@@ -329,11 +329,11 @@ def column_of_rows(source: Any, log: Log, name: str, option: str) -> tuple[NDArr
 
 def refuse_unknown_column(name: str, kinds: Mapping[str, str], option: str) -> None:
     if name not in kinds:
-        raise InputError(f"{option}={name!r} is no column of the log; the columns are {listed(kinds)}.")
+        raise InputError(f"{option}={name!r} is not a column of the log; the columns are {listed(kinds)}.")
 
 
 def labels_of(column: Column) -> NDArray[Any]:
-    """A column's values; text stays text."""
+    """The values of a column, with text as text instead of codes."""
     column.refuse_missing()
     if column.labels is None:
         return column.values

@@ -1,4 +1,4 @@
-"""A log as a `gradtd.Stream`: in memory, or in a folder that `gradtd.learn` maps."""
+"""Makes a `gradtd.Stream` of a log: in memory, or in a folder that `gradtd.learn` memory-maps."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""A test of the Markov property that needs no importance ratios: does the past predict what comes next?
+"""A test of the Markov property that needs no importance ratios: does the past predict the next step?
 
 If observations are Markov states, the target y = r + gamma v(next observation) of any value function v depends on the
-observation and the action alone. Earlier steps, the time and the importance ratio add nothing. So both y and these
-columns are regressed on the observation and the action, and the residuals must be uncorrelated (the generalised
+observation and the action alone. Earlier steps, the time and the importance ratio add nothing. Therefore both y and
+these columns are regressed on the observation and the action, and the residuals must be uncorrelated (the generalised
 covariance measure of Shah and Peters, 2020, tested over episodes). The test uses every step of the behaviour policy, so
-it has power where products of ratios have none. It does not say in which direction a value is wrong, only how large the
-part of y is that the past predicts: over a whole episode, in standard errors of the value.
+it has power where products of ratios have none. It does not show in which direction a value is wrong, only the size of
+the part of y that the past predicts: over a whole episode, in standard errors of the value.
 """
 
 from __future__ import annotations
@@ -23,27 +23,28 @@ from gradtd.evaluation.history import run_means
 from gradtd.evaluation.limits import Limits
 
 MOST_STEPS = 20_000
-"""About how many steps are read."""
+"""Approximate number of steps to read."""
 FEWEST_PIECES = 20
 """Minimum number of pieces for this test."""
 PIECES_PER_DIRECTION = 5
-"""Pieces for each tested direction of the past: their covariance is estimated over pieces."""
+"""Number of pieces per tested direction of the past, whose covariance is estimated over pieces."""
 STEPS_PER_COLUMN = 7
-"""Steps with an action for each feature of real observations that both sides are regressed on;"""
+"""Number of steps with an action for each feature in the regressions on continuous observations."""
 FEWEST_COLUMNS, MOST_COLUMNS = 4, 300
-"""the minimum and maximum number of these features."""
+"""The minimum and maximum number of these features."""
 NEIGHBOURS, MOST_PLACES = 10, 6
-"""Nearest observations whose mean is subtracted besides, by this many features: more would be slow and no nearer."""
+"""Number of nearest observations whose mean is also subtracted, and number of features that measure the distance.
+Larger numbers would be slower and not more accurate."""
 MOST_STATES = 40
-"""States, and actions, with a column of their own in the past: the most frequent ones."""
+"""Number of most frequent states, and of actions, that have a separate column in the past."""
 MOST_FEATURES = 12
-"""Features of real observations in the past, the first ones."""
+"""Number of first features of continuous observations that are used in the past."""
 TIME = "the time since the start"
-"""The name of that test."""
+"""The name of the test for the time."""
 DECAYS = (0.5, 0.9)
 """Decay per step of the means over earlier steps."""
 ALMOST_KNOWN = 1e-3
-"""Share of its deviation that the observation and the action must leave of a column of the past."""
+"""A column of the past is used if at least this share of its deviation remains after the regression."""
 REDUNDANT = 1e-6
 """Directions of the past with a smaller share of the largest variance are dropped."""
 
@@ -52,7 +53,7 @@ class Predicted(NamedTuple):
     """What predicts the next step, its p-value, and its effect.
 
     ``effect`` is the standard deviation of the predicted part, summed over the target's discounted steps, in standard
-    errors of the value, without what chance would give.
+    errors of the value, minus what chance would produce.
     """
 
     what: str
@@ -60,7 +61,7 @@ class Predicted(NamedTuple):
     effect: float
 
     def is_far(self, limits: Limits, endless: bool) -> bool:
-        """Whether it counts; ``endless`` if observations are real, for which the regression is not exact."""
+        """Whether it is significant; ``endless``: observations are continuous, so the regression is not exact."""
         chance = limits.most_chance_of_real if endless else limits.most_chance
         return self.p < chance and self.effect > limits.most_predicted
 
@@ -68,7 +69,7 @@ class Predicted(NamedTuple):
 def predicted(steps: Steps, solution: Solution, fit: Fit, n_pieces: float) -> list[Predicted]:
     """The tests of the Markov property, the most significant first; none if episodes have one step or are few.
 
-    ``steps`` are the first of a log with ``n_pieces`` pieces, and ``solution`` and ``fit`` those of the whole log.
+    ``steps`` are the first steps of a log with ``n_pieces`` pieces; ``solution`` and ``fit`` belong to the whole log.
     """
     longest = int(np.diff(steps.begins).max(initial=0))
     of_pairs = steps.rows.choices is not None or (steps.rows.cell is None and steps.rows.table is not None)
@@ -90,7 +91,7 @@ def predicted(steps: Steps, solution: Solution, fit: Fit, n_pieces: float) -> li
 
 
 class _Seen(NamedTuple):
-    """The steps as the test sees them.
+    """The steps in the form that the test needs.
 
     ``group`` numbers the observation and action of every step if observations are discrete, else the action alone, and
     ``known`` are features of the observation. ``features`` and ``actions`` are columns for the past.
@@ -105,14 +106,14 @@ class _Seen(NamedTuple):
 
 
 def _see(steps: Steps, solution: Solution) -> _Seen:
-    """The target y, and what is known of every step."""
+    """The target y, and what is known about every step."""
     rows, n = steps.rows, len(steps)
     made, here, there = rows_of_chunk(rows, slice(0, n), rows.writer())
     own = made[:, solution.columns]
     value, left = (np.asarray(own @ weights).ravel() for weights in (solution.theta[: own.shape[1]], solution.left))
     rho, discount, reward = (np.asarray(a, np.float64) for a in (steps.rho, steps.discount, steps.reward))
     y = reward + discount * value[there]
-    if steps.action is None:  # without it, y is that of the target
+    if steps.action is None:  # without the action, y is that of the target
         y, code = rho * y, np.zeros(n, np.int64)
     else:
         code = np.unique(steps.action, return_inverse=True)[1].ravel()
@@ -128,19 +129,19 @@ def _see(steps: Steps, solution: Solution) -> _Seen:
 
 
 def _often(code: Integers) -> Floats:
-    """A column for each of the most frequent numbers, 1 where it is."""
+    """One indicator column for each of the most frequent numbers."""
     often = np.argsort(-np.bincount(code), kind="stable")[:MOST_STATES]
     return np.asarray(code[:, None] == often, np.float64)
 
 
 def _left(columns: Floats, group: Integers, known: Any) -> Floats:
-    """What the observation and the action leave of these columns."""
+    """Residuals of these columns after regression on the observation and the action."""
     count = np.bincount(group)
     if known is None:
         means = np.stack([np.bincount(group, column) / count for column in columns.T], axis=1)
         return np.asarray(columns - means[group])
     left = np.zeros_like(columns)
-    for a in np.flatnonzero(count >= FEWEST_COLUMNS * STEPS_PER_COLUMN):  # steps with rarer actions do not count
+    for a in np.flatnonzero(count >= FEWEST_COLUMNS * STEPS_PER_COLUMN):  # steps with rarer actions are not used
         some = np.flatnonzero(group == a)
         x = known[some, : max(FEWEST_COLUMNS, len(some) // STEPS_PER_COLUMN)]
         square = x.T @ x
@@ -150,9 +151,9 @@ def _left(columns: Floats, group: Integers, known: Any) -> Floats:
 
 
 def _of_neighbours(left: Floats, seen: _Seen, begins: Integers) -> Floats:
-    """The mean of what is left at the nearest observations with the same action in other pieces.
+    """The mean of the residuals at the nearest observations with the same action in other pieces.
 
-    Features are smooth. Where an episode terminates at a threshold, y jumps, and they miss it.
+    Features are smooth, so they miss a jump of y, for example where an episode terminates at a threshold.
     """
     from scipy.sparse import csr_array
     from scipy.spatial import KDTree
@@ -172,7 +173,8 @@ def _of_neighbours(left: Floats, seen: _Seen, begins: Integers) -> Floats:
 
 
 def _past(steps: Steps, seen: _Seen) -> dict[str, Floats]:
-    """Columns that may predict: the step before and means over earlier ones, the time, and the ratio."""
+    """Columns that may predict the next step: the previous step and means over earlier ones, the time, and the
+    ratio."""
     n, begins = len(steps), steps.begins
     rho, reward = np.asarray(steps.rho, np.float64), np.asarray(steps.reward, np.float64)
     ratio, reward = rho / (1 + rho), reward / (float(reward.std()) or 1.0)
@@ -187,14 +189,15 @@ def _past(steps: Steps, seen: _Seen) -> dict[str, Floats]:
     time = np.arange(n) - np.repeat(begins[:-1], np.diff(begins))
     waves = np.cos(np.pi * np.arange(1, 5) * (time / max(int(time.max()), 1))[:, None])
     more = np.concatenate(before[1:], axis=1)
-    made = {"the step before": before[0], "earlier steps": more, TIME: waves}
-    if steps.action is None or seen.known is not None:  # a ratio is no smooth function of what is observed
+    made = {"the previous step": before[0], "earlier steps": more, TIME: waves}
+    if steps.action is None or seen.known is not None:  # a ratio is not a smooth function of the observation
         return made
     return made | {"the importance ratio": ratio[:, None]}
 
 
 def _tested(residual: Floats, left: Floats, begins: Integers) -> tuple[float, float]:
-    """The p-value that the columns ``left`` of the past do not predict y, and the size of what they predict."""
+    """The p-value for the hypothesis that the columns ``left`` of the past do not predict y, and the size of the
+    predicted part."""
     from scipy.special import fdtrc
 
     if not left.shape[1]:
@@ -207,5 +210,5 @@ def _tested(residual: Floats, left: Floats, begins: Integers) -> tuple[float, fl
     of_piece = np.add.reduceat(scores, begins[:-1])
     mean, cov = of_piece.mean(axis=0), np.cov(of_piece.T).reshape(k, k) / E
     statistic = float(mean @ np.linalg.pinv(cov) @ mean) * (E - k) / (k * (E - 1))
-    beyond = max(float(mean @ mean) - float(np.trace(cov)), 0.0)  # without what chance would give
+    beyond = max(float(mean @ mean) - float(np.trace(cov)), 0.0)  # minus what chance would produce
     return float(fdtrc(k, E - k, statistic)), float(np.sqrt(beyond)) * E / n

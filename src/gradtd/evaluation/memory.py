@@ -1,4 +1,4 @@
-"""A log in memory, as a single part. Every target goes from design rows to moments, fits, a decision and a report."""
+"""Evaluates a log in memory, as a single part: from design rows to moments, fits, a decision and a report."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def plan_targets(
 ) -> dict[str, tuple[Plan, Ratios]]:
     """The shared inputs of all targets; targets with state values share the features.
 
-    If episodes are held out, ratios are computed on the whole log, because a policy may be given by row; everything
+    If episodes are held out, ratios are computed on the whole log, because a policy may be given by row. Everything
     else uses only the held-out episodes.
     """
     plans: dict[str, tuple[Plan, Ratios]] = {}
@@ -53,7 +53,7 @@ def plan_targets(
         pairs = settings.value_function == ACTION and not is_own(policy)
         if held is not None and (pairs or is_deterministic(log, policy)) and is_by_row(policy):
             raise InputError(
-                "trained_on with action values needs the target as a function or a table, and it was given by row: "
+                "trained_on with action values needs the target as a function or a table, but it was given by row: "
                 "give a function."
             )
         if pairs:
@@ -84,8 +84,8 @@ def plan_targets(
 
 
 DETERMINISTIC = (
-    "The target gives one real action per observation and no density, so there are no importance ratios, and gradtd "
-    "used action values. To confirm, give value_function='action'; for ratios, give a function (observations, "
+    "The target returns one continuous action per observation and no density, so there are no importance ratios, and "
+    "gradtd used action values. To confirm, give value_function='action'; for ratios, give a function (observations, "
     "actions) that returns the density of these actions. If the actions are discrete, list them with actions=[...]."
 )
 
@@ -133,12 +133,12 @@ def evaluate_target(
     """Evaluate one target; if its observations hide something and gradtd chooses features, also try the past."""
     settings = settings_for(plan, settings)
     made = evaluate_plan(plan, found, name, settings, progress)
-    late = made.diagnostics.rewards_late  # a fault of the log, which the past would conceal
+    late = made.diagnostics.rewards_late  # a fault of the log, which features of the past would conceal
     for more in remedies(settings, made.diagnostics, plan.named):
         try:
             other = make_plan(with_past(plan.log, more), more)
             again = evaluate_plan(other, found, name, more, progress, late)
-        except InputError:  # no features of these observations
+        except InputError:  # these observations allow no features
             continue
         if again.verdict == "usable" or (late and again.verdict == "unchecked" and len(again.reasons) == 1):
             note = f"The observations are not Markov states, so gradtd added {described(more)} to them."
@@ -154,13 +154,13 @@ def evaluate_plan(
     progress: StageProgress | None,
     rewards_late: bool | None = None,
 ) -> Evaluation:
-    """From design rows to moments and fits, the decision, the estimates, and the report."""
+    """Evaluate one plan: from design rows to moments, fits, the decision, the estimates and the report."""
     chances = known_chances(plan.log, found)
     refuse_unknown_chances(settings, chances)
     decision = plan.decide(settings, found.rho, chances)
     ready = plan.features_for(decision)
     stream = ready.stream(found.rho, settings.gamma, chances)
-    trace_rows(stream, settings.tracing, ready.log.episode)  # saved, since traces continue across blocks
+    trace_rows(stream, settings.tracing, ready.log.episode)  # cached on the stream, since traces continue across blocks
     discount = np.asarray(stream.steps["discount"])
     weights = products(found.rho, discount, stream.begins)
     steps = sum_steps(ready.log, found, discount, stream.begins, weights)
@@ -238,7 +238,8 @@ def compare_methods(case: Case, solved: Solved) -> dict[str, Any]:
 
 
 def _error_ratio(case: Case, solved: Solved) -> float:
-    """The error by refits relative to the sandwich error. NaN if one of them is missing, or is only rounding error."""
+    """The error by refits relative to the sandwich error. NaN if one of them is missing or consists of rounding
+    error."""
     error = solved.headline.error
     if error is None or not len(solved.resampled) or case.square.error < case.error:
         return float("nan")
@@ -246,7 +247,8 @@ def _error_ratio(case: Case, solved: Solved) -> float:
 
 
 def _from_doubly_robust(solved: Solved, limits: Limits) -> float | None:
-    """Standard errors of the difference between the value and the doubly robust one. NaN if there is none."""
+    """Distance of the value from the doubly robust estimate, in standard errors of the difference; NaN if there is
+    none."""
     row, refits = solved.headline, solved.resampled
     if row.value is None or row.method in ESTIMATORS or not len(refits):
         return None

@@ -2,7 +2,7 @@
 
 With x the features of a step, y = discount x_next - x and z the trace of rho x (z = rho x if lambda is 0): A = sum of z
 y', b = sum of z r, C = sum of x x'. Reading the log once for the widest table costs O(n D^2). Every fit on some of the
-columns then takes O(d^3) and reads nothing. Sums of chunks and of parts can be added.
+columns then takes O(d^3) without reading the log. Sums of chunks and of parts can be added.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from gradtd.evaluation.designs.log_features import since_start
 from gradtd.evaluation.estimators.products import cross, rows_at
 
 TENTHS = 10
-"""Groups that the jackknife leaves out one at a time."""
+"""Number of groups that the jackknife leaves out one at a time."""
 FEW_ROWS = 4
-"""With fewer table rows than one per this many steps, pairs of rows are counted first."""
+"""If the table has less than one row per this number of steps, pairs of rows are counted first."""
 BY_GROUP = ("products", "starts", "pieces", "behaviour")
-"""Sums by group; the others are over all steps."""
+"""Names of the sums by group; the other sums are over all steps."""
 
 
 class Shape(NamedTuple):
-    """Columns of the widest table (D), those of headlines (n), columns of the time (K)."""
+    """Numbers of columns: of the widest table (D), of the headlines (n), and of the time (K)."""
 
     wide: int
     narrow: int
@@ -55,7 +55,7 @@ def shape_of(ladder: Ladder, clock: Floats) -> Shape:
 class Moments:
     """Sums by group (the first axis of the first four), then sums over all steps.
 
-    ``products`` is the sum of left'right, with the columns of `Shape`. One product for each run of steps contains all
+    ``products`` is the sum of left'right, with the columns of `Shape`. One matrix product per run of steps contains all
     equations, and properties return its parts. ``behaviour`` = sum of x (y, r)' of the headlines' columns, the
     equations of the behaviour policy, whose ratios are 1. ``missing`` = sum of (1 - rho) x. ``marginal`` = sum of rho^2
     x x'; ``marginal_episodes`` is the same for each episode's sum of rho x.
@@ -77,7 +77,7 @@ class Moments:
 
     @classmethod
     def zeros(cls, groups: int, shape: Shape) -> Moments:
-        """Empty sums."""
+        """Sums of zero steps."""
         G, (D, n, K) = groups, shape
         by_group = ((G, shape.left, shape.right), (G, D), (G,), (G, n, n + 1))
         of_all = ((D, D), (D,), (D,), (n, K), (K, K), (K,), (n, n), (n, n), (n,))
@@ -110,7 +110,7 @@ class Moments:
 
     @property
     def robust(self) -> Floats:
-        """Sum of w (y, r), where w are the products of ratios of doubly robust."""
+        """Sum of w (y, r), where w are the products of ratios of the doubly robust estimate."""
         D, n, _ = self.shape
         return self.products[:, D + n, : D + 1]
 
@@ -174,14 +174,14 @@ def tenth_of(n: int) -> Integers:
 def read_moments(
     total: Moments, steps: Steps, group: Integers, lam: float, clock: Floats, weights: Floats | None = None
 ) -> None:
-    """Add the steps of a chunk. ``group`` has the group of every piece, with equal ones next to each other.
+    """Add the steps of a chunk. ``group`` is the group of every piece; equal groups are adjacent.
 
-    With ``weights``, the products of ratios, also the sums of doubly robust and of marginal weights, which are
-    needed if no
-    second pass over the log follows.
+    With ``weights``, the products of ratios, it also adds the sums of the doubly robust estimate and of marginal
+    weights, which are needed if no second pass over the log follows.
     """
     edges = np.r_[0, np.flatnonzero(np.diff(group)) + 1, len(group)]
-    # Tenths of a log in memory are read on several threads. Many short runs, as of hashed groups, are read in one go.
+    # Tenths of a log in memory are read on several threads. Many short runs, such as hashed groups, are read in one
+    # pass.
     runs = list(pairwise(edges.tolist())) if len(edges) <= TENTHS + 1 else [(0, len(group))]
     reader = _Reader(total, steps, group, lam, clock, weights)
     # Traces that continue across blocks need the steps in order.
@@ -320,10 +320,10 @@ def fill_rows(
 ) -> None:
     """The factors of every step, with the columns of `Shape`, and its columns of the time.
 
-    ``at`` has its row, its next row and the number of steps since its piece began; the time stops at its last value. A
-    trace is rho_t (x_t + decay_t z_{t-1}); the last one is kept in the first of ``traces``. If the second has room for
-    them, the first columns are also traces, with the decay of the requested traces. The left factor, the right factor
-    and the columns of the time are ``written``.
+    ``at`` holds the row, the next row and the number of steps since the piece began, for every step; the time is capped
+    at its last value. A trace is rho_t (x_t + decay_t z_{t-1}); the last one is kept in the first of ``traces``. If the
+    second has columns, the first columns are also traces, with the decay of the requested traces. The left factor, the
+    right factor and the columns of the time are ``written``.
     """
     (trace, last_trace), (left, right, time) = traces, written
     narrow, last = trace.shape[0], clock.shape[0] - 1

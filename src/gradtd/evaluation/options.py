@@ -17,18 +17,18 @@ from gradtd.core.checks import InputError
 
 MOST_RESAMPLES = 10_000
 FEWEST_PERCENTILES = 200
-"""Refits that percentiles need: 5 of them lie beyond each end of a 95 % interval."""
+"""Minimum number of refits for percentiles: 5 of them lie beyond each end of a 95 % interval."""
 
 
 MOST_HISTORY = 100
-"""Maximum history: every further observation adds its columns again."""
+"""Maximum history: every additional observation adds its columns again."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LogFormat:
     """How a log is read: ``evaluate(..., log_format=LogFormat(columns={"reward": "r"}))``.
 
-    The fields are keywords of `gradtd.read_log`, which says more about them. An existing `Log` is not
+    The fields are keywords of `gradtd.read_log`, which describes them in detail. An existing `Log` is not
     read again.
 
     Parameters
@@ -36,7 +36,7 @@ class LogFormat:
     columns
         The roles of columns whose names are not recognised: gradtd's names mapped to the table's.
     log_probabilities
-        "convert" if probability columns hold logarithms; by default such columns are refused.
+        "convert" if probability columns contain logarithms; by default such columns are refused.
     duplicates
         "drop" drops duplicate rows; by default they are refused.
     one_step
@@ -80,8 +80,8 @@ class Inference:
         Maximum importance ratio: clipping reduces variance and adds bias.
     resamples
         Bootstrap samples of whole episodes, 100 by default. The direct solution takes its interval from the checks, and
-        uses them only for the comparison rows. If given, an algorithm, or lstd, is refitted on each of them; 0 uses the
-        sandwich error of least squares instead.
+        uses the samples only for the comparison rows. If this is given, an algorithm, or lstd, is refitted on each of
+        them; 0 uses the sandwich error of least squares instead.
     interval_method
         How refits become an interval. "student": value -+ t times their standard deviation. "percentile": their
         quantiles, for 200 refits or more.
@@ -108,13 +108,13 @@ class Inference:
     own_refits
         Whether an algorithm takes its interval from its own refits. By default only if resamples are given.
     history
-        Number of past observations to use as one, with the actions between them. For logs whose observation
-        hides a part of the state. The target and the behaviour policy still receive only the last one.
+        Number of past observations to use as one, with the actions between them. For logs whose observations hide part
+        of the state. The target and the behaviour policy still receive only the last one.
     with_time
         Whether to add the time since the start to the observation.
     since
-        Evaluate the later part of the log: episodes from this number on, or the last share of them (0.5 for the second
-        half). For a log that drifts.
+        Evaluate the later part of the log: episodes from this number on, or a share of them at the end (0.5 for the
+        second half). For logs that drift.
     block_length
         Number of steps that count as one independent piece, for logs of one long episode.
     n_updates
@@ -124,10 +124,10 @@ class Inference:
         comparable.
     action_features
         For action values: the map of actions whose features are multiplied with those of the observations. By default
-        one feature per discrete action, and polynomials of order 2 for real actions. Or a function of observations and
-        actions that returns all features.
+        one feature per discrete action, and polynomials of order 2 for continuous actions. Or a function of
+        observations and actions that returns all features.
     action_samples
-        Number of actions sampled per state to average over a stochastic policy with real actions.
+        Number of actions sampled per state to average over a stochastic policy with continuous actions.
 
     >>> Inference(lam=0.8, trace="clipped")
     Inference(lam=0.8, trace='clipped')
@@ -166,7 +166,9 @@ class Inference:
             checks.number("against", self.against)
         if self.against is not None and self.confounding is None:
             raise InputError(
-                "against sets what confounding is compared with: give confounding as well, such as confounding=1.5."
+                "against is the value that the interval with confounding is compared with: also give confounding, such "
+                "as "
+                "confounding=1.5."
             )
         checks.whole_number("action_samples", self.action_samples, 1)
         checks.whole_number("history", self.history, 1, MOST_HISTORY)
@@ -185,7 +187,7 @@ class Inference:
 
 
 def refuse_few_percentiles(inference: Inference) -> None:
-    """Percentiles of a few refits are much too close together."""
+    """Refuse percentiles of a few refits, which are much too close together."""
     given = inference.resamples
     if inference.interval_method == "percentile" and given is not None and given < FEWEST_PERCENTILES:
         raise InputError(
@@ -203,8 +205,8 @@ class Machine:
     threads
         Number of threads; by default one for each core.
     in_parts
-        Whether a Parquet log is read part by part, so that memory does not depend on its length. By default if it holds
-        more than 2e8 numbers. The interval then comes from groups of episodes.
+        Whether a Parquet log is read part by part, so that memory does not depend on its length. By default this is so
+        if it contains more than 2e8 numbers. The interval then comes from groups of episodes.
     checkpoint
         A folder that saves fitted features and the sums of every part of a Parquet log read in parts. After a kill, the
         evaluation continues from there. If files were added to the log, only those are read, with the features of the
@@ -281,7 +283,7 @@ def record_of(kind: type[Record], name: str, given: Any, old: Mapping[str, Any])
 
 
 def take_old_keywords(given: dict[str, Any], stacklevel: int) -> dict[str, dict[str, Any]]:
-    """Remove the old keywords of `gradtd.evaluate` from ``given``, and return group to option to value."""
+    """Remove the old keywords of `gradtd.evaluate` from ``given``; returns their options and values by group."""
     taken: dict[str, dict[str, Any]] = {group: {} for group in ("", *GROUPS)}
     said = []
     for name in list(given):
@@ -298,7 +300,7 @@ def take_old_keywords(given: dict[str, Any], stacklevel: int) -> dict[str, dict[
 
 
 def spelled() -> dict[str, str]:
-    """Every option of the groups, as in a call of `gradtd.evaluate`."""
+    """Every option of the groups as it is written in a call of `gradtd.evaluate`."""
     return {
         option: f"{group}={record.__name__}({option}=...)"
         for group, record in GROUPS.items()

@@ -34,7 +34,7 @@ NUMBERS = 16_000_000
 """Approximate maximum size of the products of all groups (128 MB; the behaviour's add up to half of that): with many
 features there are fewer groups."""
 TOGETHER = 8
-"""Number of neighbours that are added in sequence: with more of them fewer wait in memory, but rounding errors
+"""Number of neighbouring sums that are added in sequence: with more of them, fewer stay in memory, but rounding errors
 accumulate."""
 
 
@@ -49,15 +49,15 @@ class Job:
 
     reader: ChunkReader  # how rows become steps
     gamma: float
-    tracing: Tracing | None  # gamma and tracing: the discount factor, and the traces of the value asked for
+    tracing: Tracing | None  # gamma and tracing: the discount factor, and the requested traces
     design: Design  # how steps become design rows
-    features: Features | None  # the user's features, or one per state, fitted; None if gradtd chooses a rung
+    features: Features | None  # the user's features, or one per state, fitted, or None if gradtd chooses a rung
     clock: Floats  # columns of the time since the start
-    groups: int  # groups of episodes
+    groups: int  # number of groups of episodes
     lam: float = 0.0  # the lambda of the fits with other traces
     named: bool = False  # whether the user named features
     chooser: Chooser | None = None  # the target's choices, for action values
-    n_labels: int = 0  # groups of starts whose values are asked for; 0 where none are
+    n_labels: int = 0  # number of requested groups of starts; 0 if there are none
 
     @property
     def of_states(self) -> bool:
@@ -66,12 +66,12 @@ class Job:
 
     @property
     def table(self) -> Any:
-        """The stored table of a design of states."""
+        """The stored table of a `StateDesign`."""
         assert isinstance(self.design, StateDesign | PairStateDesign)
         return self.design.table
 
     def step_file(self, folder: Path, lam: float) -> StepFile:
-        """Where the steps of a design of states are stored."""
+        """The file in which the steps of a `StateDesign` are stored."""
         cell = self.design.state_of_row if isinstance(self.design, StateDesign) else None
         return StepFile(folder, self.table, self.groups, lam, n_labels=self.n_labels, cell=cell)
 
@@ -107,7 +107,7 @@ class PartSums:
 
 @dataclass(frozen=True, eq=False)
 class SumPart:
-    """The data sent to a worker."""
+    """The work sent to a worker: the sums of a part."""
 
     job: Job
 
@@ -129,7 +129,7 @@ class SumPart:
     def _add(self, made: PartSums, chunk: LogChunk) -> None:
         job, log, found = self.job, chunk.log, chunk.ratios
         group = (chunk.hashes % np.uint64(job.groups)).astype(np.int64)
-        both = group  # one number for both groups of an episode, where there are groups of starts
+        both = group  # one number for both groups of an episode, if there are groups of starts
         if job.n_labels and chunk.labels is not None:
             both = group * job.n_labels + chunk.labels
         steps = job.steps(log, found)
@@ -167,7 +167,7 @@ class Reduction:
         self._waiting: list[tuple[int, int, PartSums]] = []
 
     def put(self, sums: PartSums) -> None:
-        """The sums of the next part."""
+        """Add the sums of the next part."""
         level = 0
         # Pairwise summation: sums of equal size are added, so rounding grows with the logarithm of the number of
         # parts, and the order depends only on that number: the result is the same whichever worker finishes first.
@@ -198,7 +198,7 @@ class Source(ABC):
     @property
     @abstractmethod
     def notes(self) -> tuple[str, ...]:
-        """Notes on reading."""
+        """Notes about how the log was read."""
 
     @abstractmethod
     def steps(self, job: Job, put: Callable[[PartSums], None]) -> None:

@@ -1,6 +1,6 @@
-"""Adds the past to observations: previous ones with their actions, and the time.
+"""Adds the past to observations: previous observations with their actions, and the time.
 
-Ratios are computed before, on the original observations, because policies depend on those.
+Ratios are computed earlier, on the original observations, because policies depend on those.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ MOST_TIMES = 30
 FEWEST_EPISODES = 100
 """Minimum number of episodes for trying the past automatically."""
 MOST_TRIED = 1_000_000
-"""Maximum number of steps for this: a log in parts is read as a whole for it."""
+"""Maximum number of steps for trying the past, because a log in parts is then read as a whole."""
 LONGEST = 3
-"""The history to try."""
+"""The history that is tried."""
 
 
 class _Laid(NamedTuple):
-    """Rows of a log, rearranged: those of the steps in order, followed by those that only follow a step.
+    """Rows of a log, rearranged: those of the steps in order, then those that are only next observations.
 
     ``here`` is the observation of each row, ``last`` the previous step (-1 for none), and ``time`` the number of
     previous
@@ -72,7 +72,7 @@ def with_past(log: Log, settings: Settings) -> Log:
     if settings.history == 1 and not settings.with_time:
         return log
     if int(np.diff(np.r_[log.starts, len(log)]).max(initial=1)) < 2:
-        raise InputError("Every episode has one step and so no past: leave out history and with_time.")
+        raise InputError("Every episode has one step and therefore no past: leave out history and with_time.")
     laid = _lay_out(log)
     made, names = _columns(log, settings, laid.here, laid.last, laid.time)
     if made.dtype.kind in "biu":
@@ -122,7 +122,7 @@ def _columns(
 
 
 def _spans(time: Integers) -> Integers:
-    """Times; if there are many, spans of them with about equal numbers of rows."""
+    """The times; if there are many, spans of time with about equal numbers of rows."""
     if time.max() < MOST_TIMES:
         return time
     edges = np.unique(np.quantile(time, np.linspace(0, 1, MOST_TIMES + 1)[1:-1]).astype(np.int64))
@@ -156,7 +156,8 @@ def _codes(columns: Integers) -> Integers:
 
 
 def episodes_since(log: Log, made: Mapping[str, Ratios], since: float) -> tuple[Log, dict[str, Ratios]]:
-    """The later part of a log and its ratios: from the episode with this number on, or the last share, such as 0.5."""
+    """The later part of a log and its ratios: from the episode with this number on, or a share at the end, such as
+    0.5."""
     begins = episode_begins(log.episode)
     episodes = len(begins) - 1
     number = int(since if since >= 1 else since * episodes)
@@ -210,7 +211,7 @@ def _is_open(settings: Settings, episodes: int, named: bool) -> bool:
 
 
 def described(settings: Settings) -> str:
-    """What was added to the observation."""
+    """A description of what was added to the observation."""
     parts = [f"the last {settings.history} observations and actions"] if settings.history > 1 else []
     parts += ["the time since the start"] if settings.with_time else []
     return " and ".join(parts)

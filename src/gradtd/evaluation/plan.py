@@ -36,12 +36,12 @@ class Plan:
     """The inputs that the targets of a log share."""
 
     log: Log
-    settings: Settings  # what was asked for
+    settings: Settings  # the requested settings
     named: bool  # whether the user named features
-    ready: LogFeatures | None  # the log in the user's features; None if gradtd chooses them
-    design: Design | None  # the design of the checks; None if there are none, with the reason in ``why_not``
+    ready: LogFeatures | None  # the log in the user's features, or None if gradtd chooses them
+    design: Design | None  # the design of the checks, or None if there are none, with the reason in ``why_not``
     why_not: str = ""
-    beside: tuple[Estimate, ...] = ()  # additional rows of estimates from the features
+    beside: tuple[Estimate, ...] = ()  # additional rows of estimates that come with the features
     choosable: Any = None  # what action values need, if the value may be theirs (`value_functions.Choosable`)
     _made: dict[str, LogFeatures] = field(default_factory=dict)
     _lock: Any = field(default_factory=Lock)
@@ -116,7 +116,8 @@ def is_network(features: Any) -> bool:
 
 
 def make_network_plan(log: Log, rho: Floats, settings: Settings) -> Plan:
-    """Features that networks learn on one half of the episodes for the other, for the ratios of one target."""
+    """The plan with features that networks learn on each half of the episodes for the other, with the ratios of one
+    target."""
     from gradtd.deep.log_networks import learn_features
 
     if settings.block_length is not None:
@@ -130,5 +131,5 @@ def make_network_plan(log: Log, rho: Floats, settings: Settings) -> Plan:
     design = network_design(log.observations, tables, len(log), n_pieces, settings.limits)
     low, high = learned.own.min(), learned.own.max()
     note = f"no interval: a network's own value; {len(learned.own)} training seeds give {low:.4g} to {high:.4g}"
-    beside = Estimate(NETWORK, float(learned.own[0]), None, None, None, note, "weak", "no error bar")
+    beside = Estimate(NETWORK, float(learned.own[0]), None, None, None, note, "weak", "no interval")
     return Plan(log, settings, True, ready, design, beside=(beside,))

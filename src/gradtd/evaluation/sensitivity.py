@@ -35,7 +35,7 @@ from gradtd.evaluation.intervals import interval
 from gradtd.evaluation.limits import DEFAULT, Limits
 
 GRID = (1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)
-"""Strengths for the tipping point and the plot."""
+"""The strengths at which the tipping point and the plot are computed."""
 MOST_SOLVES, STILL = 60, 0.01
 """Maximum number of solves per bound, and convergence threshold in standard errors."""
 
@@ -49,13 +49,13 @@ class Confounding:
     strength
         The requested strength L: the factor by which the cause may change the odds of every action.
     low, high
-        The interval with a cause of that strength: bounds of the value, and their statistical error.
+        The interval with a cause of that strength. It includes the bounds of the value and their statistical error.
     bounds
-        The bounds of the value themselves.
+        The bounds of the value without their statistical error.
     against, against_name
         The reference value of the tipping point, and its name.
     tipping
-        The smallest strength at which the interval contains that number: 1 if it does so without a cause, infinite if
+        The smallest strength at which the interval contains the reference: 1 if it does so without a cause, infinite if
         no strength up to 10 suffices.
     each
         "action" if the strength bounds the odds of every action; "transition" if the behaviour's probabilities are
@@ -82,7 +82,7 @@ class Confounding:
             return f"The interval contains {what} even without such a cause."
         if self.tipping == float("inf"):
             return f"No factor up to {self.curve[-1][0]:g} makes the interval contain {what}."
-        return f"From a factor of {self.tipping:.2f} on the interval contains {what}."
+        return f"From a factor of {self.tipping:.2f} on, the interval contains {what}."
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,15 +92,13 @@ class Bounded:
     stream: Stream
     starts: Any
     begins: Integers
-    C: Any  # stream, starts, begins, C: the steps over features, as `least_squares` takes them
+    C: Any  # stream, starts, begins and C: the steps over features, as `least_squares` takes them
     chance: Floats  # the behaviour's probability of every action taken; zeros if unknown
     given: Conditioning  # the conditioning variables of outcomes
     still: float = STILL
 
     def solve(self, strength: float, sign: int, guess: LeastSquares) -> LeastSquares:
-        """The smallest value (sign 1), or the smallest value of the negated rewards (sign -1), from an initial
-        guess.
-        """
+        """The smallest value, starting from an initial guess; with sign -1, that of the negated rewards."""
         steps = np.asarray(self.stream.steps)
         reward, discount = sign * steps["reward"], steps["discount"]
         low = self.chance + (1 - self.chance) / strength
@@ -144,7 +142,7 @@ class Against:
 
 
 def beyond_own(decision: Decision, level: float, limits: Limits) -> tuple[float, float]:
-    """How far the interval shown reaches below and above that of its fit, by the bias that checks found."""
+    """How far the reported interval extends below and above that of its fit, because of the bias that checks found."""
     low, high = interval(decision.fit, level, limits)
     return max(0.0, low - decision.shown.low), max(0.0, decision.shown.high - high)
 
@@ -216,7 +214,7 @@ class Anytime:
     Parameters
     ----------
     low, high
-        Its ends.
+        The ends of the interval.
     times
         Width of its statistical part relative to a single-look interval.
     """
@@ -244,7 +242,8 @@ FEWEST = 10
 MOST_FITTED = 5000
 """Maximum number of outcomes in a regression."""
 ROUNDS, WARM_ROUNDS, SMOOTH = 40, 8, 1e-3
-"""Iterations of the regression, fewer after a warm start, and its smoothing relative to the standard deviation."""
+"""Number of iterations of the regression, of iterations after a warm start, and its smoothing relative to the standard
+deviation."""
 
 
 @dataclass(eq=False)
@@ -253,7 +252,7 @@ class Conditioning:
 
     group: Integers  # the group of every step
     half: Integers  # the half (0 or 1) of every step's episode
-    columns: Floats | None = None  # (steps, k), including a constant; None if groups suffice
+    columns: Floats | None = None  # (steps, k), including a constant, or None if groups suffice
     _last: dict[tuple[int, int, float], Floats] = field(default_factory=dict)
 
     @property

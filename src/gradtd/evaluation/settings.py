@@ -75,7 +75,8 @@ class Settings(LogFormat, Inference, Machine):
         """Hyper-parameters of the requested traces."""
         if self.tracing is None:
             return {}
-        named = {} if self.tracing.kind == "rho" else {"trace": self.tracing.kind}  # some rules have another default
+        # some rules have a different default
+        named = {} if self.tracing.kind == "rho" else {"trace": self.tracing.kind}
         return {"lam": self.tracing.lam} | named
 
     @property
@@ -153,7 +154,7 @@ def refuse_without_ratios(settings: Settings) -> None:
         raise InputError(
             "with value_function='action' the equations hold with any trace, and ratios above 1 only add variance: "
             "choose trace='tree', which needs only the target's probabilities, or trace='clipped' if the "
-            "behaviour's are known, too."
+            "behaviour's are also known."
         )
 
 
@@ -163,14 +164,14 @@ def refuse_beside_clusters(settings: Settings) -> None:
         return
     if settings.method != AUTO or settings.value_function != STATE:
         raise InputError(
-            "cluster needs algorithm='auto' and value_function='state', whose interval comes from influences: leave it "
-            "out, or the others."
+            "cluster needs algorithm='auto' and value_function='state', whose interval comes from influences: leave "
+            "cluster out, or use these."
         )
     for name in ("by", "confounding", "block_length"):
         if getattr(settings, name) is not None:
             raise InputError(f"cluster and {name} cannot be combined: leave one of them out.")
     if settings.anytime:
-        raise InputError("anytime=True needs independent episodes: leave out either it or cluster.")
+        raise InputError("anytime=True needs independent episodes: leave out anytime or cluster.")
 
 
 def refuse_without_influences(settings: Settings) -> None:
@@ -178,7 +179,7 @@ def refuse_without_influences(settings: Settings) -> None:
     asked = [name for name in ("anytime", "confounding", "by") if getattr(settings, name) not in (None, False)]
     if asked and settings.method in ESTIMATORS:
         raise InputError(
-            f"{asked[0]} needs the influences of the direct solution, and algorithm={settings.method!r} has none: "
+            f"{asked[0]} needs the influences of the direct solution, but algorithm={settings.method!r} has none: "
             "leave one of them out."
         )
     if settings.confounding is not None and settings.tracing is not None:

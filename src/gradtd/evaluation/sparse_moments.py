@@ -1,9 +1,9 @@
-"""Fits for cells (one-hot or aggregated states) from sparse sums, the counterpart of `fits`.
+"""Fits for cells (one-hot or aggregated states) from sparse sums; the counterpart of `fits`.
 
-A row of the widest table has one entry for its cell, and one each for its state and its pair of states if those have a
-column. These sets are nested, so the rank is the number of deepest sets that rows are in. Sums have one entry per pair
-of consecutive rows. With traces they would have far more. Those equations are solved by a Krylov method that only
-multiplies by the matrix, with one forward or backward pass over the steps.
+A row of the widest table has one entry for its cell, and one entry each for its state and its pair of states, if those
+have a column. These sets are nested, so the rank is the number of smallest sets that contain a row. Sums have one entry
+per pair of consecutive rows. With traces they would have far more, so a Krylov method solves those equations, which
+only multiplies by the matrix: one forward or backward pass over the steps.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ from gradtd.evaluation.fits import REDUNDANT, Equations, Solution, Solutions, ja
 from gradtd.evaluation.step_blocks import MemoryBlocks, StepBlocks
 
 CLOSE = 1e-10
-"""Relative residual of fits without a tenth of the pieces."""
+"""Relative residual at which fits without a tenth of the pieces stop."""
 ENTRIES = 2**19
-"""Entries buffered before they are added to a sparse matrix, or its number of entries if larger."""
+"""Number of entries to buffer before they are added to a sparse matrix, or its number of entries if larger."""
 
 
 @dataclass(frozen=True, eq=False)
 class SparseMoments:
-    """Sums by tenth: A (sparse), b and starts (tenths, D), pieces; of all: C, visits of rows, (1 - rho) x."""
+    """Sums by tenth: A (sparse), b and starts (tenths, D), and pieces. Sums over all steps: C, visits of rows, (1 -
+    rho) x."""
 
     table: Any
     A: list[Any]
@@ -58,7 +59,7 @@ class SparseMoments:
 
 
 def read_sparse_moments(blocks: StepBlocks, table: Any) -> SparseMoments:
-    """Read all steps once. It creates no matrix of all pairs of rows."""
+    """Read all steps once, without creating a matrix of all pairs of rows."""
     from scipy.sparse import diags_array
 
     S, G = table.shape[0], blocks.tenths
@@ -109,7 +110,7 @@ class _Pairs:
 def solve_sparse(
     sums: SparseMoments, blocks: StepBlocks, ladder: Ladder, lam: float, clock: Floats, asked: bool
 ) -> Solutions:
-    """Every fit that the checks compare; ``asked`` says whether traces were requested."""
+    """Every fit that the checks compare; ``asked``: traces were requested."""
     own = Traces(blocks, sums, None) if asked else None
     plain = [
         _fit(name, sums, _Plain(sums, columns) if own is None else _Traced(sums, own, columns), columns)
@@ -138,7 +139,7 @@ def _fit(name: str, sums: SparseMoments, system: _Plain | _Traced, columns: Inte
     ]
     C = sums.C[columns][:, columns]
     missing = SparseSolver(C, C).solve(sums.missing[columns])
-    # A tenth without which the Krylov method does not converge says nothing about the bias.
+    # If the Krylov method does not converge without a tenth, that tenth is ignored for the bias.
     bias = jackknife_bias(without, value) if np.isfinite(without).all() else np.nan
     return Solution(name, columns, theta, left, value, bias, rank(sums, columns), missing)
 
@@ -165,7 +166,7 @@ class _Plain:
 
 
 def rank(sums: SparseMoments, columns: Integers) -> int:
-    """The rank of these columns over the visited rows: the number of deepest sets, which are the last columns."""
+    """The rank of these columns over the visited rows: the number of smallest sets, which are the last columns."""
     part = sums.table[np.flatnonzero(sums.visits)][:, np.sort(columns)].tocsr()
     part.sort_indices()
     ends = part.indptr[1:][np.diff(part.indptr) > 0]
@@ -185,7 +186,7 @@ class _Time:
 
 
 def _read_time(blocks: StepBlocks, sums: SparseMoments, clock: Floats) -> _Time:
-    """Sums over rows of the table come first, because features of a row are the same at all times."""
+    """Compute these sums, over rows of the table first, because the features of a row are the same at all times."""
     S, K = sums.table.shape[0], clock.shape[1]
     to, back, of_C = np.zeros((K, S)), np.zeros((K, S)), np.zeros((K, S))
     own, b, C_own = np.zeros((K, K)), np.zeros(K), np.zeros((K, K))
@@ -244,14 +245,14 @@ class Traces:
         self._forth, self._back = engine.compile_function(run_forth), engine.compile_function(run_back)
 
     def _decay(self, steps: Steps) -> Floats:
-        """The decay of every step: of traces of ``lam``, or of the requested traces if that is None."""
+        """The decay of every step for traces with ``lam``, or for the requested traces if ``lam`` is None."""
         if self.lam is None:
             assert steps.traced is not None
             return steps.traced.decay
         return steps.decay(self.lam)
 
     def times(self, table: Any, v: Floats | None, without: int | None = None) -> Floats:
-        """A v, or b if there is no v; optionally without a tenth."""
+        """A v, or b if v is None; optionally without a tenth."""
         out, last = np.zeros(table.shape[0]), np.zeros(1)
         value = out if v is None else table @ v
         factors = (1.0, 0.0) if v is None else (0.0, 1.0)
@@ -306,9 +307,9 @@ def left_with_traces(
 
 
 class _Traced:
-    """The same with traces, with features scaled to mean square one; a column with only zero ratios stays 0.
+    """The equations with traces, with features scaled to mean square one; a column with only zero ratios stays 0.
 
-    ``own`` are sums of rho x^2 by tenth: about the diagonal of -A.
+    ``own`` are sums of rho x^2 by tenth, approximately the diagonal of -A.
     """
 
     def __init__(self, sums: SparseMoments, traces: Traces, columns: Integers) -> None:
@@ -348,7 +349,8 @@ class _Traced:
 
 
 def run_forth(value: Floats, steps: Any, out: Floats, last: Floats) -> None:
-    """s_t = rho_t (value of the row + decay_t s_{t-1}), added to the next row, discounted, and taken from the row."""
+    """s_t = rho_t (value of the row + decay_t s_{t-1}); its discounted value is added to the next row, and s_t is
+    subtracted from the row."""
     row, next_row, _, discount, rho, decay = steps
     s = last[0]
     for t in range(row.shape[0]):
@@ -361,7 +363,7 @@ def run_forth(value: Floats, steps: Any, out: Floats, last: Floats) -> None:
 def run_back(value: Floats, steps: Any, factors: Any, out: Floats, last: Floats) -> None:
     """u_t = rho_t (e_t + decay_{t+1} u_{t+1}), added to its row; e_t is reward and y.v, each times a factor.
 
-    ``last`` has decay u of the step after the last one.
+    ``last`` holds decay u of the step after the last one.
     """
     row, next_row, reward, discount, rho, decay = steps
     carried = last[0]

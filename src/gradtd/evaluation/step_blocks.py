@@ -19,11 +19,11 @@ from gradtd.evaluation.designs.base import Rows, Steps, Traced
 from gradtd.evaluation.moments import TENTHS, group_edges, tenth_of
 
 IN_MEMORY = 2**21
-"""Steps held in memory before a file is used."""
+"""Number of steps held in memory before a file is used."""
 BLOCK = 2**17
-"""Approximate steps per block."""
+"""Approximate number of steps per block."""
 ELSEWHERE = " Set TMPDIR to a folder with enough space for the log."
-"""Advice if the temporary folder is full."""
+"""The advice in the message if the temporary folder is full."""
 
 
 class Group(NamedTuple):
@@ -46,7 +46,7 @@ class StepBlocks(Protocol):
         """The steps of these tenths, or of all, with the number of the tenth."""
 
     def first(self, n_steps: int) -> Steps:
-        """Whole pieces with about so many steps, in memory at once."""
+        """The first whole pieces with about ``n_steps`` steps, in memory."""
 
 
 class MemoryBlocks:
@@ -73,8 +73,8 @@ class MemoryBlocks:
 
 
 class Block(NamedTuple):
-    """Steps of whole episodes in stored form: where each begins (the last entry is the end), its first row, its
-    group.
+    """Steps of whole episodes in stored form: where each episode begins (the last entry is the end), its first row and
+    its group.
     """
 
     row: Integers
@@ -94,7 +94,7 @@ class Block(NamedTuple):
 
 
 KINDS = (np.int32, np.int32, *(np.float64,) * 4, np.int32, np.int64, np.int32, np.int32)
-"""The file type of every array of a block."""
+"""The type with which every array of a block is stored in the file."""
 
 
 class _Place(NamedTuple):
@@ -106,8 +106,8 @@ class StepFile:
     """Blocks of steps by tenths of the groups, so that the jackknife can skip a tenth.
 
     The file is written once there are more than `IN_MEMORY` steps. With ``n_labels`` groups of starts, the group of an
-    episode in a block is its group of episodes times this, and its group of starts. ``cell`` is the
-    state of every row of the table.
+    episode in a block is its group of episodes times ``n_labels``, plus its group of starts. ``cell`` is the state of
+    every row of the table.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class StepFile:
                 array.astype(kind).tofile(file)
 
     def blocks(self, tenths: Sequence[int] | None = None) -> Iterator[tuple[int, Block]]:
-        """Stored blocks."""
+        """The stored blocks."""
         file = self._path.open("rb") if self._path.exists() else None
         try:
             for tenth in range(self.tenths) if tenths is None else tenths:
@@ -191,7 +191,7 @@ class StepFile:
 
 
 def first_pieces(steps: Steps, n_steps: int) -> Steps:
-    """The number of first pieces with this many steps, at least two."""
+    """The first pieces with about ``n_steps`` steps, at least two."""
     last = max(2, int(np.searchsorted(steps.begins, n_steps, "right")) - 1)
     return steps if last >= steps.n_pieces else steps.cut(0, last)
 
@@ -232,7 +232,7 @@ def take_pieces(block: Block, pieces: Integers) -> Block:
         return block
     lengths = np.diff(block.begins)[pieces]
     begins = np.r_[0, np.cumsum(lengths)]
-    # The steps of the selected pieces in sequence, without a loop over pieces.
+    # The steps of the selected pieces in order, without a loop over pieces.
     at = np.repeat(block.begins[:-1][pieces] - begins[:-1], lengths) + np.arange(begins[-1])
     row, after, reward, discount, rho, decay, action = (array[at] for array in block[:7])
     return Block(row, after, reward, discount, rho, decay, action, begins, block.starts[pieces], block.group[pieces])

@@ -1,7 +1,7 @@
 """`value_function="auto"`: state values, or the value of action values in the interval of the state values.
 
 Where the observation and the action determine the next step, action values need no ratios and have almost no error.
-Their own interval is too narrow then: it has no width if all steps agree, and does not include what the log lacks. So
+Their own interval would be too narrow: it has no width if all steps agree, and does not include what the log lacks. So
 interval and verdict remain those of the state values, and the interval is extended to contain the value.
 """
 
@@ -31,7 +31,7 @@ WIDTH = 2 * 1.96
 
 @dataclass(frozen=True, eq=False)
 class Choosable:
-    """What action values need: the log with its observations, and the target."""
+    """The inputs that action values need: the log with its observations, and the target."""
 
     log: Log
     target: Any
@@ -51,7 +51,7 @@ def _is_column(target: Any) -> bool:
 
 
 def choosable(log: Log, target: Any, settings: Settings) -> Choosable | None:
-    """The inputs of action values; None where state values are kept without a comparison."""
+    """The inputs of action values, or None if state values are kept without a comparison."""
     discrete = log.discrete_observations and log.action is not None and log.discrete_actions
     if not discrete or not may_choose(target, settings) or len(log) > settings.limits.most_compared_steps:
         return None

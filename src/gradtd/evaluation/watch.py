@@ -1,7 +1,7 @@
-"""Watches a growing folder: after every new file, a value with an interval that is valid at all looks at once.
+"""Watches a growing folder: after every new file, a value with an interval that is valid at all looks simultaneously.
 
-A look uses the files up to some file, in the order of their names. Sums of earlier files are saved, so only the new
-file is read. After a kill, the watch continues and gives the same looks.
+Each look uses all files up to one file, in the order of their names. Sums of earlier files are saved, so only the new
+file is read. After a kill, the watch continues with the same looks.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ END = b"PAR1"
 
 @dataclass(frozen=True)
 class Look:
-    """One look: the last file, the episodes and steps up to it, the value, its interval, and the interval for every
-    look.
+    """The result of one look: the last file, the episodes and steps up to it, the value, its interval, and the
+    interval that is valid at every look.
 
     ``verdict`` is that of the evaluation.
     """
@@ -59,7 +59,7 @@ class Watch:
     folder: Path  # where the files arrive
     out: Path  # the output folder, with ``looks.json`` and the folder ``sums``
     first: int  # number of files of the first look, to which features are fitted
-    asked: dict[str, Any]  # arguments of `gradtd.evaluate`
+    asked: dict[str, Any]  # arguments for `gradtd.evaluate`
 
     @property
     def path(self) -> Path:
@@ -70,18 +70,18 @@ class Watch:
         return self._kept()[1]
 
     def _kept(self) -> tuple[dict[str, str], list[Look]]:
-        """All files up to the last look with their digests, and the looks; refuses invalid contents."""
+        """The digests of all files up to the last look, and the looks. Invalid contents are refused."""
         if not self.path.exists():
             return {}, []
-        with reading(self.path, "the looks that gradtd watch keeps"):
+        with reading(self.path, "a file of looks written by gradtd watch"):
             told = json.loads(read_file(self.path))
             if told["format"] != FORMAT:
                 raise ValueError(told["format"])
             for name, now in self._question().items():
                 if told["question"][name] != now:
                     raise InputError(
-                        f"{str(self.path)!r} has looks with {name}={told['question'][name]!r}, and {name}={now!r} is "
-                        "requested now: their intervals do not hold together. Use another output folder."
+                        f"{str(self.path)!r} has looks with {name}={told['question'][name]!r}, but {name}={now!r} is "
+                        "requested now, so the intervals would not be valid together. Use another output folder."
                     )
             names, made = [str(name) for name in told["files"]], [checked_look(**one) for one in told["looks"]]
             counts = [(one.episodes, one.steps) for one in made]
@@ -89,7 +89,7 @@ class Watch:
                 raise ValueError("files")
             digests = [
                 str(one) for one in told.get("digests", [""] * len(names))
-            ]  # looks of an earlier version have none
+            ]  # looks of an earlier version have no digests
             if any(now < before for pair in pairwise(counts) for before, now in zip(*pair, strict=True)):
                 raise ValueError("counts")
         return dict(zip(names, digests, strict=True)), made
@@ -112,7 +112,7 @@ class Watch:
         if changed:
             raise InputError(
                 f"{', '.join(map(repr, changed[:3]))} in {str(self.folder)!r} changed after a look had read it: "
-                "their intervals no longer hold together. Use another output folder."
+                "the intervals are no longer valid together. Use another output folder."
             )
         return [there[name] for name in [*seen, *sorted(set(there) - set(seen), key=by_number)]]
 
@@ -128,7 +128,7 @@ class Watch:
             table = ParquetTable(self.folder.name, files[:count])
             found = evaluate(table, **(self.asked | kept))
             if found.anytime is None:
-                raise InputError(f"no interval is valid at every look: {'; '.join(found.warnings)}")
+                raise InputError(f"there is no interval that is valid at every look: {'; '.join(found.warnings)}")
             made.append(_look(files[count - 1].name, found, found.anytime))
             told = {
                 "format": FORMAT,
@@ -186,7 +186,7 @@ def start_watch(folder: str | Path, out: str | Path, first: int = 1, *, level: f
 def keep_watching(
     watch: Watch, every: float, once: bool = False, wait: Callable[[float], None] = time.sleep
 ) -> Iterator[Look]:
-    """Look every this many seconds, forever; or once."""
+    """Look every ``every`` seconds until interrupted, or only once."""
     if checks.number_at_least("every", every, 0) > MOST_SECONDS:
         raise InputError(f"every must be at most {MOST_SECONDS:g} seconds, got {every:g}.")
     while True:

@@ -33,7 +33,7 @@ class ActionFeatures(Features):
     n_actions
         Number of discrete actions; 0 for continuous ones.
     bias
-        Whether a constant is put before the features of the map of actions, which has none.
+        Whether to put a constant before the action features, if they contain none.
     """
 
     name: ClassVar[str] = "actions"
@@ -70,7 +70,7 @@ class ActionFeatures(Features):
     def transform(self, observations: Any, actions: Any = None) -> Floats | scipy.sparse.csr_array:
         """The features of pairs, one row each."""
         if actions is None:
-            raise InputError("these features are of observations and actions: give both.")
+            raise InputError("these features depend on observations and actions: give both.")
         return row_products(self.inner.transform(observations), self.chosen(actions))
 
     def describe(self) -> str:
@@ -101,7 +101,7 @@ class PairFunction(Features):
 
     @classmethod
     def of(cls, function: Any, observations: Any, actions: Any) -> Self:
-        """Call it once to find out how many features it returns."""
+        """Wrap a function after one call, which shows how many features it returns."""
         columns = 1 if np.ndim(observations) == 1 else int(np.shape(observations)[1])
         made = cls(function)._with({"n_columns": columns})
         made.learned["size"] = made.transform(observations[:100], actions[:100]).shape[1]  # type: ignore[index]

@@ -70,7 +70,7 @@ class Features:
         return made if made.dtype == np.float64 else made.astype(np.float64)
 
     def rows(self, observations: Any) -> Floats | scipy.sparse.csr_array:
-        """The same, but float32 from a function or a transformer stays float32, as a `Stream` stores it."""
+        """`transform`, except that float32 from a function or a transformer stays float32, as a `Stream` stores it."""
         columns, table = self.n_columns, Table(observations)
         if table.n_columns != columns:
             raise InputError(
@@ -109,7 +109,9 @@ class Features:
             return made
         missing = [key for key in learned if key not in values]
         if missing:
-            raise InputError(f"stored {cls.name} features lack {', '.join(missing)}: store all that to_dict gives.")
+            raise InputError(
+                f"stored {cls.name} features lack {', '.join(missing)}: store everything that to_dict returns."
+            )
         columns = checks.whole_number("n_columns", values["n_columns"], 1)
         arrays = {key: made._restored_array(key, values[key], columns) for key in cls.LEARNED}
         made._check_size(columns)  # after the arrays, which determine the number of columns
@@ -136,9 +138,7 @@ class Features:
 
     def _what_was_learned(self) -> Mapping[str, Any]:
         if not self.fitted:
-            raise InputError(
-                f"{self.name} features are not fitted yet: call fit(observations) and use what it returns."
-            )
+            raise InputError(f"{self.name} features are not fitted yet: call fit(observations) and use its result.")
         return self.learned
 
     def _transform(self, table: Table) -> Floats | scipy.sparse.csr_array:

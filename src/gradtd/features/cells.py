@@ -27,9 +27,9 @@ _QUANTILE_ROWS = 65_536
 class OneHot(Features):
     """One feature for every distinct observation seen in fit, 1.0 for that observation.
 
-    For a discrete observation (n,), or for the distinct rows of a few columns whose values repeat. An observation that
-    was not seen in fit gets a row of zeros, so its value is 0. Rows are sparse; dense with at most 64 features, which
-    is faster. A single discrete observation may be constant: its feature is then a bias.
+    For one discrete observation (n,), or for a few columns whose combinations repeat. An observation that
+    was not seen in fit gets a row of zeros, so its value is 0. Rows are sparse; dense with at most 64 features they are
+    dense, which is faster. A single discrete observation may be constant: its feature is then a bias.
 
     Parameters
     ----------
@@ -59,7 +59,9 @@ class OneHot(Features):
         if table.n_columns > 1:
             refuse_constant(table, np.array([c[0] for c in columns]), np.array([c[-1] for c in columns]))
         if math.prod(map(len, columns)) > 2**62:
-            raise InputError(f"one-hot cannot number the combinations of {len(columns)} columns: give it fewer.")
+            raise InputError(
+                f"one-hot features have too many combinations of {len(columns)} columns to number: use fewer columns."
+            )
         codes = np.zeros(0, np.int64)
         for _, chunk in table.chunks(dtype=columns[0].dtype):
             codes = np.union1d(codes, _codes(columns, chunk))
@@ -70,8 +72,8 @@ class OneHot(Features):
 
     def _too_many(self) -> InputError:
         return InputError(
-            f"one-hot found more than {self.most} distinct observations: real numbers rarely repeat, so take "
-            "aggregation, tiles or fourier features, or give most a larger number."
+            f"one-hot found more than {self.most} distinct observations: continuous numbers rarely repeat, so "
+            "use aggregation, tiles or fourier features, or increase most."
         )
 
     def _check_learned(self, arrays: Mapping[str, Any]) -> None:
@@ -124,7 +126,7 @@ class Grouped(OneHot):
     n: int = 100
 
     def _title(self) -> str:
-        return f"One-hot features of the {self.n} observations met most, and one for the others"
+        return f"One-hot features of the {self.n} most frequent observations, and one for the others"
 
     def _size(self, n_columns: int) -> int:
         return super()._size(n_columns) + 1
@@ -145,7 +147,7 @@ class Grouped(OneHot):
 
 
 def distinct_values(table: Table, most: int) -> list[NDArray[Any]] | None:
-    """The distinct values of every column, in order; None once a column has more than ``most``."""
+    """The distinct values of every column, in order, or None once a column has more than ``most``."""
     kind: Any = np.int64 if table.whole else np.float64
     found: list[NDArray[Any]] = [np.zeros(0, kind) for _ in range(table.n_columns)]
     for _, chunk in table.chunks(dtype=kind):
@@ -179,8 +181,8 @@ class Aggregation(Features):
     bins : int
         Number of bins per column.
     by : str
-        ``quantiles`` puts about as many observations into every bin (of a sample of 65 536 rows where there are more;
-        equal values stay together, so there may be fewer bins). ``width`` makes bins of equal width.
+        ``quantiles`` puts about as many observations into every bin (of at most 65 536 sampled rows; equal values stay
+        together, so there may be fewer bins). ``width`` makes bins of equal width.
 
     >>> Aggregation(bins=2, by="width").fit([[0.0], [8.0]]).transform([[1.0], [4.0], [9.0]]).indices
     array([0, 1, 1], dtype=int32)
@@ -193,7 +195,7 @@ class Aggregation(Features):
     by: str = "quantiles"
 
     def _title(self) -> str:
-        return f"State aggregation ({self.bins} bins a column, by {self.by})"
+        return f"State aggregation ({self.bins} bins per column, by {self.by})"
 
     def _size(self, n_columns: int) -> int:
         return math.prod(map(int, self._what_was_learned()["bins_a_column"]))
@@ -219,7 +221,7 @@ class Aggregation(Features):
         edges, bins = arrays["edges"], arrays["bins_a_column"]
         fits = bins.dtype == np.int64 and (bins >= 2).all() and (bins <= self.bins).all()
         if not fits or int(bins.sum()) - len(bins) != len(edges) or any((np.diff(e) < 0).any() for e in _split(arrays)):
-            raise InputError("stored aggregation features: edges must be in order, one fewer a column than its bins.")
+            raise InputError("stored aggregation features: edges must increase, one fewer per column than bins.")
 
     def _transform(self, table: Table) -> Floats | scipy.sparse.csr_array:
         cells = np.zeros(table.n_rows, np.int32)
@@ -237,7 +239,7 @@ class Aggregation(Features):
 
 
 def _quantile_edges(column: Floats, inner: Floats, low: float) -> Floats:
-    """Where bins begin: at observed values, so that no bin is empty; at least one."""
+    """The edges of bins, at observed values so that no bin is empty; at least one edge."""
     cuts = np.unique(np.quantile(column, inner, method="higher"))
     cuts = cuts[cuts > low]
     # A value so frequent that it fills all bins gets its own bin.
@@ -250,7 +252,7 @@ def _split(learned: Mapping[str, Any]) -> list[Floats]:
 
 
 def _one_a_row(cells: NDArray[np.int32], n_features: int, dense: bool) -> Floats | scipy.sparse.csr_array:
-    """Rows with a single 1.0 in the column given by ``cells``; none for -1."""
+    """Rows with a single 1.0 in the column given by ``cells``; rows of zeros for -1."""
     seen = cells >= 0
     if dense:
         out = np.zeros((len(cells), n_features))

@@ -1,4 +1,4 @@
-"""From the user's specification to a feature map, and the default map."""
+"""Makes the feature map that the user specified, or the default one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gradtd.features.wrapped import Function, Selected, Transformer, restore_sel
 FEATURES: dict[str, type[Features]] = {
     kind.name: kind for kind in (Identity, Polynomial, Fourier, Rbf, Cosines, Tiles, Aggregation, OneHot, Grouped)
 }
-"""Feature maps with a name on the command line; transformers and functions are passed as objects."""
+"""Feature maps by name, as on the command line; transformers and functions are passed as objects."""
 
 
 def make_features(name_or_spec: Any, **parameters: Any) -> Features:
@@ -46,7 +46,7 @@ def make_features(name_or_spec: Any, **parameters: Any) -> Features:
     if isinstance(name_or_spec, str):
         return _named(name_or_spec, parameters)
     if parameters:
-        raise InputError(f"parameters go with the name of features only, got {', '.join(parameters)} with an object.")
+        raise InputError(f"only features given by name take parameters; got {', '.join(parameters)} with an object.")
     if isinstance(name_or_spec, Features):
         return name_or_spec
     if isinstance(name_or_spec, type):
@@ -64,7 +64,7 @@ def make_features(name_or_spec: Any, **parameters: Any) -> Features:
 
 
 def fit_features(given: Any, observations: Any) -> Features:
-    """The feature map that `make_features` makes, fitted to observations unless it is already fitted."""
+    """The feature map from `make_features`, fitted to the observations unless it is already fitted."""
     made = make_features(given)
     return made if made.fitted else made.fit(observations)
 
@@ -90,7 +90,7 @@ def from_dict(stored: Mapping[str, Any]) -> Features:
     ('Fourier features of order 3 of 1 observation, 4 in all', np.True_)
     """
     if not isinstance(stored, Mapping) or "name" not in stored:
-        raise InputError("stored features must be a dictionary with a name, as to_dict makes it.")
+        raise InputError("stored features must be a dictionary with a name, as to_dict returns it.")
     name = stored["name"].item() if isinstance(stored["name"], np.ndarray) else stored["name"]
     if name == ActionFeatures.name:
         return restore_actions(stored, from_dict)
@@ -105,10 +105,10 @@ def default_features(observations: Any) -> Features:
     """The default features for these observations, not fitted yet.
 
     A discrete observation: one-hot up to 1000 values; with more, most values are too rare to learn each separately, so
-    100 bins of neighbouring numbers (use one-hot if the numbers are labels without order). A single column of at most
-    100 whole values: one-hot. 1, 2 or 3 continuous columns: fourier of order 5, 3, 3, that is 6, 16 or 64 features. 4
-    to 10: rbf, 10 to 50 features by the length of the log (on CartPole polynomials of order 2 were biased). More:
-    identity.
+    100 bins of neighbouring numbers (use one-hot if the numbers are labels without order). A single column with at most
+    100 distinct whole numbers: one-hot. 1, 2 or 3 continuous columns: fourier of order 5, 3 and 3, that is 6, 16 or 64
+    features. 4 to 10 columns: rbf with 10 to 50 features, depending on the length of the log (on CartPole, polynomials
+    of order 2 were biased). More columns: identity.
 
     >>> default_features([3, 1, 4, 1, 5]), default_features([[0.5, 1.0], [0.25, 2.0]])
     (OneHot(most=100000), Fourier(order=3))

@@ -1,7 +1,6 @@
 """Cosines of the observations: by total degree (cosines), a grid of frequencies (fourier), or random ones (rbf).
 
-`wave_writer` computes cosines of many angles at once, several times as fast as one at a time: the same few products for
-each.
+`wave_writer` computes the cosines of many angles together, several times faster than one by one.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _MEDIAN_ROWS = 1000
 
 
 def frequencies(columns: int, most: int) -> tuple[Integers, list[int]]:
-    """Integer vectors c in order of their sum, at most ``most``, and how many have a sum of at most 0, 1, 2, ...
+    """At most ``most`` integer vectors c, ordered by their sum, and the numbers with a sum of at most 0, 1, 2, ...
 
     >>> frequencies(2, 6)
     (array([[0, 0],
@@ -57,8 +56,8 @@ def frequencies(columns: int, most: int) -> tuple[Integers, list[int]]:
 class Cosines(Features):
     """The first n products prod_k cos(pi c_k u_k), by the total degree sum_k c_k; the first is the bias.
 
-    Every column is scaled to [0, 1], with at most 6 columns half by its range and half by its rank, so that frequent
-    values are spread out. A constant column adds nothing.
+    Every column is scaled to [0, 1] by its range; with at most 6 columns, by the mean of range and rank, so that
+    frequent values are spread out. A constant column adds nothing.
 
     Parameters
     ----------
@@ -106,7 +105,7 @@ class Cosines(Features):
         return {"lowest": low, "span": span, "knots": knots, "counts": counts, "varies": varies}
 
     def _check_learned(self, arrays: Mapping[str, Any]) -> None:
-        """Compiled code reads a cosine for each column in ``varies``, so these columns must exist."""
+        """Check the columns in ``varies``, because compiled code reads a cosine for each of them."""
         varies, counts, knots = (arrays[name] for name in ("varies", "counts", "knots"))
         columns, most = knots.shape
         whole = all(array.dtype == np.int64 and (array >= 0).all() for array in (varies, counts))
@@ -143,7 +142,7 @@ class Cosines(Features):
 
     @cached_property
     def _ways(self) -> Integers:
-        """For every feature a simpler one, and the column and the multiple of the cosine by which it is multiplied."""
+        """For every feature: the simpler feature it extends, and the column and the multiple of the cosine for it."""
         c = self._frequencies()
         place = {tuple(row): j for j, row in enumerate(c.tolist())}
         ways = np.zeros((len(c), 3), np.int64)
@@ -153,7 +152,7 @@ class Cosines(Features):
         return ways
 
     def longer(self, n: int) -> Cosines:
-        """The same map with another number of features."""
+        """A copy of this map with a different number of features."""
         return Cosines(n=n)._with(self.learned)
 
     def _frequencies(self) -> Integers:
@@ -194,7 +193,7 @@ def scale_and_turn(chunk: Floats, low: Floats, span: Floats, out: Floats, at: in
         row, line = chunk[i], out[i, at + 1 :]
         for k in range(chunk.shape[1]):
             unit = np.true_divide(row[k] - low[k], span[k])  # "/" checks for zeros and is not vectorised
-            line[k] = sine(0.25 - 0.5 * min(max(unit, 0.0), 1.0))  # at most half a turn: nothing to turn back
+            line[k] = sine(0.25 - 0.5 * min(max(unit, 0.0), 1.0))  # at most half a turn: no range reduction needed
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,7 +227,7 @@ class Fourier(Features):
     def _check_size(self, n_columns: int) -> None:
         if self._size(n_columns) > FEATURE_LIMIT:
             order = max(q for q in range(self.order) if (q + 1) ** n_columns <= FEATURE_LIMIT)
-            advice = f"take order={order} or rbf features" if order else "take rbf features"
+            advice = f"use order={order} or rbf features" if order else "use rbf features"
             raise InputError(
                 f"fourier features of order {self.order} of {n_columns} columns are {self.order + 1}^{n_columns}, more "
                 f"than {FEATURE_LIMIT}: {advice}."
@@ -350,7 +349,7 @@ def _median_distance(table: Table, sd: Floats) -> float:
     distances = pdist(table.sample(_MEDIAN_ROWS) / sd)
     apart = distances[distances > 0]
     if not apart.size:
-        raise InputError("width='median' found no two different observations in a sample: give width a number.")
+        raise InputError("width='median' found only equal observations in a sample: give width as a number.")
     return float(np.median(apart))
 
 
@@ -371,7 +370,7 @@ def sine(s: Any) -> Any:
     q = s * s
     r = q * q
     w = r * r
-    low = (TERMS[0] + TERMS[1] * q) + (TERMS[2] + TERMS[3] * q) * r  # in pairs: shorter chains of dependencies
+    low = (TERMS[0] + TERMS[1] * q) + (TERMS[2] + TERMS[3] * q) * r  # in pairs, for shorter dependency chains
     high = (TERMS[4] + TERMS[5] * q) + (TERMS[6] + TERMS[7] * q) * r
     return ((low + high * w) + (TERMS[8] + TERMS[9] * q) * (w * w)) * s
 
@@ -385,7 +384,8 @@ def write_cosines(turns: Floats, phases: Floats, out: Floats, at: int) -> None:
 
 
 def wave_writer(frequencies: Floats, phases: Floats) -> Callable[[Any, Floats, int], None]:
-    """A function of rows x, a table and a column, which writes cos(2 pi (phase + x . frequency)) there.
+    """A function of rows x, a table and a column, which writes cos(2 pi (phase + x . frequency)) to the table from that
+    column on.
 
     >>> out = np.zeros((1, 3))
     >>> wave_writer(np.array([[0.25, 0.5]]), np.array([0.0, 0.5]))(np.array([[2.0]]), out, 1)

@@ -39,7 +39,7 @@ class NetworkFeatures(Features):
 
     @classmethod
     def of_log(cls, observations: Floats, served_by: Integers, learned: Mapping[str, Any]) -> NetworkFeatures:
-        """The map with these weights; ``served_by`` says which network, 0 or 1, each of these observations uses."""
+        """The map with these weights; ``served_by`` is the network, 0 or 1, that each observation uses."""
         made = cls()._with(dict(learned) | {"n_columns": observations.shape[1]})
         object.__setattr__(made, "_log", (weakref.ref(observations), served_by))
         return made
@@ -67,7 +67,10 @@ class NetworkFeatures(Features):
     def describe(self) -> str:
         if not self.fitted:
             return self._title()
-        return f"{self.n_features // 2} features of a network's last layer, learned on one half of the episodes each"
+        return (
+            f"{self.n_features // 2} features of a network's last layer, learned separately on two halves of the "
+            "episodes"
+        )
 
     def _title(self) -> str:
         return "last layer of a network"
@@ -107,7 +110,8 @@ def _n_weights(n_columns: int, widths: Any) -> int:
 
 
 def layers(x: Floats, widths: Any, weights: Floats) -> Floats:
-    """The tanh layers: for each its weights (inputs, units), then its biases."""
+    """The output of the tanh layers; ``weights`` holds, for each layer, its weights (inputs, units), then its
+    biases."""
     done = 0
     for width in (int(w) for w in widths):
         n = x.shape[1]

@@ -1,4 +1,4 @@
-"""Observations themselves, and products of them."""
+"""The observations themselves, and products of their columns."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ class Identity(Features):
 class Polynomial(Features):
     """All products of at most ``order`` columns, each scaled to [-1, 1]; the empty product is the bias.
 
-    (k + order)! / (k! order!) features of k columns. Outside the range seen in fit the products keep growing. The
-    square of a column with two values is a constant like the bias: use identity for such columns.
+    (k + order)! / (k! order!) features of k columns. Outside the range seen in fit, the products keep growing. The
+    square of a column with two values is constant, like the bias: use identity for such columns.
 
     Parameters
     ----------
@@ -137,7 +137,8 @@ class Polynomial(Features):
 
     @cached_property
     def _steps(self) -> list[tuple[slice, Integers, Integers]]:
-        """For each degree: its features, the features of the degree below they extend, and by which column."""
+        """For each degree: its features, the features of lower degree that they extend, and the column they multiply
+        by."""
         place = {product: index for index, product in enumerate(self._products)}
         ends = [1, *(self.of_order(degree).n_features for degree in range(1, self.order + 1))]
         steps = []

@@ -40,7 +40,7 @@ class Table:
         """Yield the first row number and the values of each chunk.
 
         The chunk is a C-contiguous buffer, overwritten by the next one; callers may write to it.
-        ``width`` is the number of entries in a row of the result, if larger than here.
+        ``width`` is the number of entries per row of the result, if it is larger than the number of columns.
         """
         rows = max(1, min(self.n_rows, CHUNK_ROWS, CHUNK_ENTRIES // max(width, self.n_columns)))
         scratch = np.empty((rows, self.n_columns), dtype)
@@ -65,10 +65,10 @@ class Table:
             )
 
     def sample(self, rows: int) -> Floats:
-        """All rows if there are at most that number, else a sample drawn with a fixed seed, in their order."""
+        """All rows, or a sample of ``rows`` of them in their order, drawn with a fixed seed."""
         picked: Any = slice(None)
         if self.n_rows > rows:
-            # A regular grid would sample the same few moments of episodes that all have the same length.
+            # A regular grid would pick the same few times from episodes that all have the same length.
             picked = np.sort(np.random.default_rng(0).choice(self.n_rows, rows, replace=False, shuffle=False))
         rows_picked: Floats = self.array[picked].astype(np.float64)
         return rows_picked
@@ -120,6 +120,6 @@ def refuse_constant(table: Table, low: NDArray[Any], high: NDArray[Any]) -> None
     if same.size:
         more = f" (so are {', '.join(map(str, same[1:]))})" if same.size > 1 else ""
         raise InputError(
-            f"{table.column(same[0])} is {low[same[0]]:g} in every row{more}, which says nothing about the state: "
+            f"{table.column(same[0])} is {low[same[0]]:g} in every row{more}, which tells nothing about the state: "
             "leave it out."
         )

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 _S32, _ONE = np.uint64(32), np.uint64(1)
 MOST_TILINGS = 1024
-"""Maximum number of tilings: every row has this number of ones, and sums of products cost its square."""
+"""Maximum number of tilings: every row has one 1 per tiling, and sums of products cost the square of that number."""
 COLUMN_LIMIT = 2**31
 """Maximum number of columns of sparse features: column numbers have 32 bits."""
 
 
 WEIGHTS_KEPT = 4
-"""Minimum number of vectors of the length of the features that learning needs."""
+"""Minimum number of weight vectors that learning allocates."""
 
 
 class Grids(NamedTuple):
@@ -58,15 +58,14 @@ class Scratch(NamedTuple):
 class Tiles(Features):
     """Tile coding: ``tilings`` grids of ``tiles`` per column over the range seen in fit; one 1.0 per grid and row.
 
-    Grid t is moved by the fraction (t d_i mod tilings) / tilings of a tile in column i, where d = 1, 3, 5, ...: the odd
-    displacement that Parks and Militzer (1991) and Miller and Glanz (1996) advise, since with equal displacements tiles
-    line up along the diagonal. Numbers that share a factor with ``tilings`` are left out of d. Observations outside the
-    range are clipped.
+    Grid t is shifted by the fraction (t d_i mod tilings) / tilings of a tile in column i, where d = 1, 3, 5, ...: the
+    odd displacement that Parks and Militzer (1991) and Miller and Glanz (1996) advise, since with equal displacements
+    tiles line up along the diagonal. Numbers that share a factor with ``tilings`` are left out of d. Observations
+    outside the range are clipped.
 
-    Every tile has its own column, tilings (tiles + 1)^k in all; with ``hashing=4096`` the tiles share that number of
-    columns by a 64-bit hash, and if two tiles of a row collide, their ones add up. The tiles of a grid sum to one, so a
-    bias adds nothing. Cost: O(tilings k) per row, about 25 ns for 8 tilings of 2 columns, four times as much with
-    hashing.
+    Every tile has its own column, tilings (tiles + 1)^k in all; with ``hashing=4096`` the tiles share 4096 columns by a
+    64-bit hash, and the ones of two tiles that collide in a row are added. The tiles of a grid sum to one, so a bias
+    adds nothing. Cost: O(tilings k) per row, about 25 ns for 8 tilings of 2 columns, four times as much with hashing.
 
     Parameters
     ----------
@@ -101,7 +100,7 @@ class Tiles(Features):
 
     def _title(self) -> str:
         shared = "" if self.hashing is None else f" hashed into {self.hashing} columns"
-        return f"Tile coding with {self.tilings} tilings of {self.tiles} tiles a column{shared}"
+        return f"Tile coding with {self.tilings} tilings of {self.tiles} tiles per column{shared}"
 
     def _size(self, n_columns: int) -> int:
         own = self.tilings * (self.tiles + 1) ** n_columns
@@ -111,12 +110,12 @@ class Tiles(Features):
         if self._size(n_columns) > COLUMN_LIMIT:
             raise InputError(
                 f"{self.tilings} tilings of {self.tiles} tiles for each of {n_columns} columns are more than 2**31 "
-                "features: give hashing a number of columns to share, for example hashing=4096."
+                "features: let tiles share columns, for example hashing=4096."
             )
         refuse_beyond_memory(
             8.0 * WEIGHTS_KEPT * self._size(n_columns),
             f"the weights of {self._size(n_columns)} features",
-            "use fewer tiles, or give hashing a number of columns to share, for example hashing=4096",
+            "use fewer tiles, or let tiles share columns, for example hashing=4096",
         )
 
     def _learn(self, table: Table) -> dict[str, Any]:
@@ -210,7 +209,7 @@ def own_tile(grids: Grids, place: Floats, tiling: int) -> Any:
 
 
 def hashed_tile(grids: Grids, place: Floats, tiling: int) -> Any:
-    """A column for a tile: its grid and its coordinates mixed one after the other; the high bits choose."""
+    """The column of a tile: a hash of its grid and its coordinates, of which the high bits are used."""
     word = grids.words[tiling]
     for i in range(place.shape[0]):
         word = mixed(word + np.uint64(np.int64(place[i] + grids.offsets[tiling, i])))

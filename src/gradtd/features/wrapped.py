@@ -23,7 +23,7 @@ _TRIAL_ROWS, _ROUNDING = 1000, 1e-6
 
 @dataclass(frozen=True, eq=False)
 class _Wrapped(Features):
-    """The common base: the result is checked, and the map cannot be stored."""
+    """The common base of wrappers: it checks the results, and it cannot be stored."""
 
     def _size(self, n_columns: int) -> int:
         return int(self._what_was_learned()["size"])
@@ -45,14 +45,14 @@ class _Wrapped(Features):
         except InputError as error:
             raise InputError(f"{self._called()} does not return features: {error}") from None
         if table.shape[0] != rows:
-            raise InputError(f"{self._called()} must return one row an observation, ({rows}, d); got {table.shape}.")
+            raise InputError(f"{self._called()} must return one row per observation, ({rows}, d); got {table.shape}.")
         return table
 
     def to_dict(self) -> dict[str, Any]:
         """Raises an error: code cannot be stored."""
         raise InputError(
             f"{self._called()} cannot be stored, because it is code: use one of the named features "
-            "(identity, polynomial, fourier, rbf, tiles, aggregation, one-hot), or keep the features themselves."
+            "(identity, polynomial, fourier, rbf, tiles, aggregation, one-hot), or store the computed features."
         )
 
     def _called(self) -> str:
@@ -214,7 +214,7 @@ def varying_columns(observations: Any) -> Integers:
 
 
 def fit_varying(features: Features, observations: Any) -> tuple[Features, str | None]:
-    """The map, fitted to the columns that vary, and a note about those that do not.
+    """The map, fitted to the columns that vary, and a note about the constant ones.
 
     If none varies, the map is fitted to all columns, which raises its own error.
     """
@@ -223,5 +223,5 @@ def fit_varying(features: Features, observations: Any) -> tuple[Features, str | 
     if len(kept) in (0, columns):
         return features.fit(observations), None
     constant = ", ".join(str(k) for k in range(columns) if k not in kept)
-    said = f"observation column {constant} is the same in every row and says nothing about the state: left out."
+    said = f"observation column {constant} is the same in every row and tells nothing about the state: left out."
     return Selected.of(features.fit(observations[:, kept]), kept, columns), said

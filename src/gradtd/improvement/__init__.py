@@ -1,1 +1,1 @@
-"""A better policy from a log: policy iteration, evaluated on episodes that it was not learned from."""
+"""Learns a better policy from a log by policy iteration, and evaluates it on episodes not used for learning."""

@@ -1,8 +1,8 @@
 """Continuous actions as a grid of bins, each with an equal share of the log's actions.
 
 No log can evaluate a deterministic policy over continuous actions: the behaviour never takes exactly the same action.
-So the policy chooses a bin, and draws within it as the behaviour does. For every action of a bin its ratio is then
-pi(bin | s) / b(bin | s), and the log with bins as actions contains all that `improve` and `evaluate` need.
+Therefore the policy chooses a bin and draws within it as the behaviour does. For every action in a bin the ratio is
+then pi(bin | s) / b(bin | s), and the log with bins as actions contains all that `improve` and `evaluate` need.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gradtd.logs import Log
 BINS = 5
 MOST_BINS = 100
 POINTS = 65
-"""Number of quantiles of the actions in a bin that a policy stores to draw from."""
+"""Number of quantiles of the actions in a bin that a policy stores, to draw actions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,11 +80,13 @@ def make_bins(log: Log, bins: int | Sequence[float] | None) -> ActionBins:
         edges = np.unique(np.quantile(actions, np.arange(1, count) / count, method="inverted_cdf"))
         edges = edges[edges > actions.min()]
         if not len(edges):
-            raise InputError(f"nearly all actions of {log.name} are {np.median(actions):g}: no bins can be made.")
+            raise InputError(
+                f"nearly all actions of {log.name} are {np.median(actions):g}: gradtd cannot make bins. Give edges."
+            )
     else:
         edges = checks.finite_array("bins", bins, 1)
         if not len(edges) or (edges[1:] <= edges[:-1]).any():
-            raise InputError("bins needs edges in increasing order, or how many bins there are.")
+            raise InputError("bins needs edges in increasing order, or the number of bins.")
     bin_of = np.searchsorted(edges, actions, side="right")
     counts = np.bincount(bin_of, minlength=len(edges) + 1)
     if (counts == 0).any():
@@ -97,7 +99,7 @@ def _one_number(log: Log) -> Floats:
     assert log.action is not None
     if log.action.ndim == 2 and log.action.shape[1] > 1:
         raise InputError(
-            f"an action of {log.name} is {log.action.shape[1]} numbers, and bins are made of one: keep one of the "
-            "columns, or give codes of your own as discrete actions."
+            f"an action of {log.name} has {log.action.shape[1]} numbers, but bins are made of one: keep one of the "
+            "columns, or give your own codes as discrete actions."
         )
     return np.asarray(log.action, np.float64).reshape(len(log))

@@ -16,16 +16,18 @@ from gradtd.logs.row_policies import ByRow, InOrder
 RIDGE = 1e-4
 """Penalty on the squared weights of the softmax model, per step."""
 MOST_STEPS = 50_000
-"""Maximum number of steps to fit the softmax model; more only take longer."""
+"""Maximum number of steps to fit the softmax model; more steps only take longer."""
 
 
 def given_probabilities(log: Log, behaviour: Any) -> tuple[ByRow | None, Floats | None]:
-    """The behaviour's probabilities of all actions by row, or of the actions taken; neither if it is fitted."""
+    """The behaviour's probabilities of all actions by row, or those of the actions taken; (None, None) if it is
+    fitted."""
     given = prepared(log, "behaviour", behaviour)
     if given is None:
         if log.behaviour is None:
             raise InputError(
-                "the log does not say how probable its actions were: give the behaviour (a function, a table, an array "
+                "the log does not contain the probabilities of its actions: give the behaviour (a function, a table, "
+                "an array "
                 "or the name of a column), or behaviour='estimate' to fit a model to the log."
             )
         return None, log.behaviour
@@ -42,7 +44,7 @@ def known_probabilities(log: Log, behaviour: Any, place: Integers, n_places: int
     """The behaviour's probabilities of all actions in every discrete state.
 
     Recorded ones are averaged by state and action; the rest is divided equally among actions never taken there. Without
-    records they are frequencies, with one step added for every action.
+    records, the probabilities are frequencies, with one step added for every action.
     """
     A = log.n_actions
     asked, taken = given_probabilities(log, behaviour)

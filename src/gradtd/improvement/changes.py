@@ -24,15 +24,15 @@ class Change:
     where
         The state; or, for continuous observations, the means of their columns over these steps.
     steps
-        Number of steps of the log there.
+        Number of steps of the log in this state.
     less, more
-        The action that lost most probability, and the one that gained most.
+        The action that lost the most probability, and the action that gained the most.
     behaviour
         The behaviour's probability of the action that gained.
     improved
         The improved policy's probability of that action.
     taken
-        How often the log has that action there.
+        How often the log takes that action in this state.
     """
 
     where: str

@@ -1,4 +1,4 @@
-"""A log as policy iteration reads it: places, actions, transitions, and the behaviour's probabilities."""
+"""A log in the form for policy iteration: places, actions, transitions, and the behaviour's probabilities."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from gradtd.logs import Log
 class Experience:
     """The steps of a log over *places*: the distinct states, or every observation if these are continuous.
 
-    ``table`` has the features of every place; it is None if each place has one feature of its own. ``behaviour`` has
-    the behaviour's probabilities of all actions at every place, ``model`` a function of features that gives them for
+    ``table`` holds the features of every place, or None if each place has its own feature. ``behaviour`` holds the
+    behaviour's probabilities of all actions at every place; ``model`` is a function of features that returns them for
     observations outside the log. ``states`` are the distinct observations.
     """
 

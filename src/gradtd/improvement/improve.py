@@ -1,10 +1,10 @@
-"""`improve`: from a log to a better policy with evidence, or to the answer that there is no evidence.
+"""`improve` learns a better policy from a log and reports the evidence for it, or that there is none.
 
 The episodes are split into two halves. A policy is learned from each half and evaluated on the other half; the returned
-policy is the mean of the two. Every step enters the equations of the value with the ratio of the policy that did not
-see its episode, so the estimate has no optimism to first order. The errors of the two halves may be correlated, because
-each half is used both for learning and for evaluation. The interval assumes full correlation, so its error is the sum
-of both (at most 1.41 times that of independent episodes).
+policy is the mean of the two. Every step enters the equations of the value with the ratio of the policy that was not
+trained on its episode, so the estimate is not optimistic to first order. The errors of the two halves may be
+correlated, because each half is used both for learning and for evaluation. The interval assumes full correlation, so
+its error is the sum of both (at most 1.41 times that of independent episodes).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from gradtd.logs.given_policies import read_beside
 from gradtd.logs.policies import GivenPolicy
 
 LEAST = {"states": (1, 2, 5, 20, 80), "features": (5, 20, 80, 320)}
-"""Default thresholds for how often an action must have been taken; each gives a candidate."""
+"""Default values of ``least``; each gives a candidate."""
 ITERATIONS = {"states": (MOST_ITERATIONS,), "features": (1, MOST_ITERATIONS)}
 """Default numbers of policy iterations. Features extrapolate poorly to policies that the log does not follow: one
 iteration often gains more."""
@@ -82,9 +82,9 @@ def improve(
 ) -> Improvement:
     """Learn a better policy from the log of another one, and report the evidence for it.
 
-    Least-squares policy iteration on action values. Probability moves only between actions that are frequent enough in
-    the log in such states; otherwise the policy equals the behaviour. The policy learned from each half of the episodes
-    is evaluated on the other half.
+    gradtd uses least-squares policy iteration on action values. Probability moves only between actions that are
+    frequent enough in similar states of the log; elsewhere the policy equals the behaviour. The policy learned from
+    each half of the episodes is evaluated on the other half.
 
     Parameters
     ----------
@@ -103,23 +103,23 @@ def improve(
         between bins. The policy chooses a bin and draws within it as the behaviour does. ``behaviour`` then refers to
         bins, and is by default "estimate".
     least
-        How often the log must have taken an action in a state for its probability to move: a number or several, each of
-        which gives a candidate. By default 1, 2, 5, 20 and 80; with features other than one per state it is an
-        effective number of steps, by default 5, 20, 80 and 320.
+        How often the log must have taken an action in a state for its probability to change: a number, or several
+        numbers, each of which gives a candidate. By default 1, 2, 5, 20 and 80; with features other than one per state
+        it is an effective number of steps, by default 5, 20, 80 and 320.
     iterations
-        Policy iterations, or several numbers, each of which gives a candidate for every ``least``. 1 takes the best
-        actions under the behaviour's action values; 20 usually iterates until the policy no longer changes. By default
-        20; with features other than one per state, both 1 and 20.
+        Number of policy iterations, or several numbers, each of which gives a candidate for every ``least``. 1 takes
+        the best actions under the behaviour's action values; 20 usually iterates until the policy no longer changes. By
+        default 20; with features other than one per state, both 1 and 20.
     caution
         Number of standard errors subtracted from every action value before the best action is chosen.
     level
         The simultaneous level of the intervals of all candidates.
     block_length
-        Steps that count as one independent piece, for logs of one long episode.
+        Number of steps that count as one independent piece, for logs of one long episode.
     seed
         Seed of the split into two halves.
     threads
-        Threads that evaluate candidates; by default one for each core.
+        Number of threads that evaluate candidates; by default one for each core.
     log_format
         How the log is read: a `LogFormat`.
     progress
@@ -149,7 +149,7 @@ def improve(
         grid = make_bins(read, bins)
         read, behaviour = grid.of(read), "estimate" if behaviour is None else behaviour
     elif bins is not None:
-        raise InputError(f"bins are for continuous actions, and those of {read.name} are discrete.")
+        raise InputError(f"bins are for continuous actions, but those of {read.name} are discrete.")
     experience = make_experience(read, gamma, features, behaviour, block_length)
     kind = "features" if experience.states is None else "states"
     settings = [(one, count) for one in thresholds or LEAST[kind] for count in counts or ITERATIONS[kind]]
@@ -162,7 +162,8 @@ def improve(
     common |= {"gamma": gamma, "target": targets | {BEHAVIOUR: BEHAVIOUR}, "value_function": "state"}
     found: Evaluations = evaluate(read, features=features, **common)
     if found[BEHAVIOUR].verdict != WORDS[0] and features is None and experience.states is not None:
-        found = evaluate(read, features="one-hot", **common)  # chosen by the behaviour alone, so without optimism
+        # features that depend only on the behaviour, so they add no optimism
+        found = evaluate(read, features="one-hot", **common)
     judged = dict(zip(map(_name, distinct), _compare(distinct, found, half, level), strict=True))
     head: dict[str, Any] = {
         "candidates": tuple(Candidate(t.least, t.iterations, t.moved, _of_same(t, distinct, judged)) for t in trials),
@@ -220,7 +221,7 @@ def _learn_candidate(experience: Experience, half: Integers, least: float, itera
 
 
 def _distinct(trials: list[_Trial]) -> list[_Trial]:
-    """Candidates that differ from the behaviour and from candidates with a smaller threshold."""
+    """Candidates that differ from the behaviour and from candidates with a lower threshold."""
     kept: list[_Trial] = []
     for trial in trials:
         if trial.moved > 0 and not any(np.array_equal(trial.judged, other.judged) for other in kept):
@@ -229,7 +230,7 @@ def _distinct(trials: list[_Trial]) -> list[_Trial]:
 
 
 def _of_same(trial: _Trial, distinct: list[_Trial], judged: dict[str, Difference]) -> Difference | None:
-    """The difference of the candidate with the same policy; None if it equals the behaviour."""
+    """The difference of the distinct candidate with the same policy, or None if the policy equals the behaviour."""
     return next((judged[_name(one)] for one in distinct if np.array_equal(one.judged, trial.judged)), None)
 
 
@@ -273,7 +274,7 @@ def halves_factor(psi: Floats, half: Integers) -> float:
 
 
 def _preference(row: Difference) -> tuple[bool, float]:
-    """Sort by the lower end of the interval, largest first; not usable last."""
+    """Sort key: the lower end of the interval, largest first; differences that are not usable come last."""
     return row.verdict != WORDS[-1], -np.inf if row.low is None else row.low
 
 
@@ -301,7 +302,7 @@ def _episodes_needed(row: Difference, episodes: int) -> int | None:
         return None
     times = ((row.value - row.low) / row.value + POWER * row.error / row.value) ** 2
     count = episodes * times
-    if not episodes < count < MOST_NEEDED:  # more episodes would not help, or too many would be needed
+    if not episodes < count < MOST_NEEDED:  # more episodes would not help, or too many are needed
         return None
     unit = 10 ** max(int(np.log10(count)) - 1, 0)
     return int(np.ceil(count / unit) * unit)
@@ -315,7 +316,7 @@ def _nothing_moved(experience: Experience, least: float, head: dict[str, Any]) -
         f"no state has two actions that each half of the episodes took at least {least:g} times. Collect episodes in "
         "which the behaviour varies its actions."
         if not (again.sum(axis=1) > 1)[places].any()
-        else "where actions were taken often enough to be compared, the behaviour's usual ones look best."
+        else "where actions were taken often enough to be compared, the behaviour's most frequent ones look best."
     )
     base = {"value": head["behaviour_value"], "interval": head["behaviour_interval"], "difference": None}
     answer = CANNOT_TELL if reason.startswith("no state") else NO_EVIDENCE

@@ -1,4 +1,4 @@
-"""The policy that `improve` returns: a function of observations, saved without pickle."""
+"""The policy that `improve` returns, which is a function of observations and is saved without pickle."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ FORMAT = "gradtd policy 1"
 class ImprovedPolicy:
     """A policy learned from a log: the behaviour with probability moved to better actions. Made by `gradtd.improve`.
 
-    Called with observations, it returns the probabilities of all actions, one row each. `gradtd.evaluate` takes it as
-    ``target``, on this log or another.
+    When called with observations, it returns the probabilities of all actions, one row per observation.
+    `gradtd.evaluate` takes it as ``target``, on this log or another.
 
     Parameters
     ----------
@@ -43,14 +43,14 @@ class ImprovedPolicy:
     features
         The feature map of continuous observations.
     used
-        Which of its features are used.
+        The features of this map that are used.
     model
         The softmax model of the behaviour policy.
     halves
         The policies learned from each half of the episodes.
     components
         The names of the observation's components in the log. `gradtd.evaluate` refuses a log with other components or
-        another order.
+        in another order.
     bins
         The bins of a continuous action, which are then the actions; None for discrete actions.
     """
@@ -72,12 +72,12 @@ class ImprovedPolicy:
         Parameters
         ----------
         observations
-            As in the log: (rows,) for discrete observations, (rows, k) for others.
+            As in the log: (rows,) for discrete observations, (rows, k) otherwise.
         behaviour
-            The behaviour's probabilities there, (rows, actions), if available. The policy is defined relative to the
-            behaviour, and was evaluated with these. Without them, the probabilities recorded in the log are used: in
-            each state the rest is divided equally among actions never taken there, and states outside the log get the
-            overall shares of the actions.
+            The behaviour's probabilities at these observations, (rows, actions), if available. The policy is defined
+            relative to the behaviour, and was evaluated with these. Without them, it uses the probabilities recorded in
+            the log. In each state, the rest is divided equally among actions never taken there; states outside the log
+            get the overall shares of the actions.
         """
         given = None if behaviour is None else np.asarray(behaviour, np.float64)
         if self.states is not None:
@@ -125,7 +125,7 @@ class ImprovedPolicy:
         """The same policy with its probabilities in the order of another log's actions."""
         if len(self.components) > 1 and self.components != log.observation_names:
             raise InputError(
-                f"the policy was learned from observations of {', '.join(self.components)}, and those of this log are "
+                f"the policy was learned from observations of {', '.join(self.components)}, but those of this log are "
                 f"{', '.join(log.observation_names)}: name the same columns in the same order, "
                 'columns={"observation": [...]}.'
             )
@@ -134,7 +134,7 @@ class ImprovedPolicy:
         lacking = [action for action in self.actions if action not in wanted]
         if lacking:
             raise InputError(
-                f"the policy takes actions that the log does not have: {', '.join(map(str, lacking[:5]))}. "
+                f"the policy takes actions that are not in the log: {', '.join(map(str, lacking[:5]))}. "
                 "Give all actions of the log in order, actions=[...]."
             )
         place = [wanted.index(action) for action in self.actions]
@@ -148,7 +148,7 @@ class ImprovedPolicy:
         return ordered
 
     def save(self, path: str | Path) -> Path:
-        """Write the policy to one ``.npz`` file with a checksum; `gradtd.load_policy` reads it. Nothing is pickled.
+        """Write the policy to one ``.npz`` file with a checksum; `gradtd.load_policy` reads it. No pickle is used.
 
         Parameters
         ----------
@@ -195,8 +195,8 @@ def load_policy(path: str | Path) -> ImprovedPolicy:
         header, arrays = read_arrays(Path(path))
         if header.get("format") != FORMAT:
             raise InputError(
-                f"{str(path)!r} is not a policy that gradtd saved: its format is {header.get('format')!r}, and that of "
-                f"policies {FORMAT!r}."
+                f"{str(path)!r} is not a policy that gradtd saved: its format is {header.get('format')!r} instead "
+                f"of {FORMAT!r}."
             )
         actions = tuple(header["actions"])
         if any(not isinstance(action, str | int | float) for action in actions) or len(set(actions)) < len(actions):

@@ -1,8 +1,8 @@
 """Least-squares policy iteration that moves probability only between actions that are frequent enough in the log.
 
 At a place (a state, or an observation in features) an action is *known* if the log took it there at least ``least``
-times. All other actions are treated as one, which keeps the behaviour's probability. So all values that are compared
-are estimated from steps of the log:
+times. All other actions are treated as one, which keeps the behaviour's probability. Therefore all compared values are
+estimated from steps of the log:
 
     x(s, a) = phi(s) in the block of a if a is known in s, else in the block of the other actions
     A = sum of x (x - discount E_pi x(s', .))',  b = sum of r x,  q = A^-1 b
@@ -11,10 +11,10 @@ are estimated from steps of the log:
 With one iteration the policy is greedy on the behaviour's values, which needs no data from other policies
 (Brandfonbrener et al. 2021); further iterations can gain more but fail more easily.
 
-q is lowered by ``caution`` standard errors before it is compared. With features other than one per state, the number of
-times is 1 / phi'(sum of phi phi' over steps with a)^-1 phi: the count of (s, a) if each state has its own feature. The
-iteration is from Lagoudakis and Parr (2003), keeping the behaviour for rare actions (SPIBB) from Laroche, Trichelair
-and Tachet des Combes (2019).
+q is lowered by ``caution`` standard errors before it is compared. With features other than one per state, the count is
+1 / phi'(sum of phi phi' over steps with a)^-1 phi, which equals the count of (s, a) if each state has its own feature.
+The iteration is due to Lagoudakis and Parr (2003); keeping the behaviour for rare actions (SPIBB) is due to Laroche,
+Trichelair and Tachet des Combes (2019).
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ MOST_ITERATIONS = 20
 RIDGE = 1e-8
 """Share of the mean diagonal that is added to a matrix of features before solving."""
 FEW = 5
-"""Number of steps with the mean squared error added to every pair, since few steps can agree by chance."""
+"""Number of steps with the mean squared error that are added to every pair, since few steps can agree by chance."""
 TABLE_RIDGE = 1e-3
-"""Steps of value 0 added to every pair of a table, so that cycles without exit have a value, too."""
+"""Number of steps of value 0 that are added to every pair of a table, so that cycles without exit also have a value."""
 
 
 @dataclass(frozen=True, eq=False)
 class Learned:
     """The result of learning from one part of the episodes.
 
-    ``known`` and ``best`` say for every place which actions were taken often enough and which of them is best (-1 if
+    For every place, ``known`` marks the actions that were taken often enough, and ``best`` is the best of them (-1 if
     fewer than two are known). If values are linear in features, ``weights`` (features, actions) and ``inverse``
     (actions, features, features) give the same for any observation.
     """
@@ -68,7 +68,7 @@ class Learned:
 
 
 def moved(behaviour: Floats, known: Any, best: Integers) -> Floats:
-    """The behaviour, with the probability of all known actions moved to the best of them."""
+    """The behaviour's probabilities, with those of all known actions moved to the best of them."""
     pi = np.array(behaviour)
     rows = np.flatnonzero(best >= 0)
     mass = np.minimum((pi[rows] * known[rows]).sum(axis=1), 1.0)
@@ -78,7 +78,8 @@ def moved(behaviour: Floats, known: Any, best: Integers) -> Floats:
 
 
 def _greedy(q: Floats, error: Floats, known: Any, behaviour: Floats) -> Integers:
-    """The known action with the largest lower bound, at a tie the behaviour's usual one; -1 with fewer than two.
+    """The known action with the largest lower bound, or, if several are equal, the behaviour's most frequent one; -1
+    with fewer than two known actions.
 
     ``error`` is the amount subtracted from each value.
     """
@@ -93,7 +94,7 @@ def _greedy(q: Floats, error: Floats, known: Any, behaviour: Floats) -> Integers
 
 
 def _counts(rows: Floats, inverse: Floats) -> Floats:
-    """The effective number of steps with every action at such features."""
+    """The effective number of steps with every action at these features."""
     leverage = np.stack([((rows @ one) * rows).sum(axis=1) for one in inverse], axis=1)
     return np.asarray(1.0 / np.maximum(leverage, 1e-12))
 

@@ -26,13 +26,13 @@ class Candidate:
     Parameters
     ----------
     least
-        How often an action must occur in the log for its probability to move.
+        How often an action must occur in the log for its probability to change.
     iterations
         Maximum number of policy iterations.
     moved
-        Share of the behaviour's probability that it changes, over the steps of the log.
+        Share of the behaviour's probability that the policy changes, averaged over the steps of the log.
     difference
-        Its value minus the behaviour's; None if it equals the behaviour.
+        Its value minus the behaviour's, or None if it equals the behaviour.
     """
 
     least: float
@@ -51,17 +51,17 @@ class Improvement:
         "better", "no evidence" (no candidate is shown to be better), or "cannot tell" (no candidate could be
         evaluated).
     policy
-        The chosen policy, better or not; None if the log allows no policy other than the behaviour.
+        The chosen policy, whether better or not, or None if the log allows only the behaviour.
     value, interval
         Its value, estimated on episodes that it was not learned from.
     behaviour_value, behaviour_interval
         The value of the behaviour policy.
     difference
-        The paired difference of the two values, with the verdict on both; None if no policy was evaluated.
+        The paired difference of the two values, with the verdict on both, or None if no policy was evaluated.
     reasons
         Sentences that explain why a difference is not usable or unchecked.
     episodes_needed
-        Approximate number of episodes needed to show a difference of this size; None if unknown.
+        Approximate number of episodes needed to show a difference of this size, or None if unknown.
     candidates
         All policies that were evaluated, with simultaneous intervals.
     changes
@@ -121,7 +121,7 @@ class Improvement:
         return f"The log cannot tell whether anything is better. {why}{more}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but arrays, as JSON takes it; non-finite numbers become None."""
+        """Everything except arrays, for JSON; non-finite numbers become None."""
         names = ("answer", "sentence", "verdict", "reasons", "value", "interval", "behaviour_value")
         rest = ("behaviour_interval", "episodes_needed", "level", "episodes", "steps", "log")
         told = {name: getattr(self, name) for name in (*names, *rest)}
@@ -144,7 +144,7 @@ class Improvement:
             values.append(("improved", self.value, *self.interval))
             if row.low is not None and row.high is not None:
                 values.append(("difference", row.value, row.low, row.high))
-        title = f"{self.level:.0%} intervals; the improved policy is judged on episodes that it was not learned from"
+        title = f"{self.level:.0%} intervals; the improved policy is evaluated on episodes that it was not learned from"
         cells = [(name, *(f"{number:.5g}" for number in numbers)) for name, *numbers in values]
         made = [Table(title, ["", "value", "low", "high"], cells, words=1)]
         if any(one.difference for one in self.candidates):
@@ -175,7 +175,7 @@ def _of_candidates(candidates: tuple[Candidate, ...]) -> Table:
         word = "moves nothing" if row is None else row.verdict
         rows.append((f"{one.least:g}", str(one.iterations), f"{one.moved:.1%}", *cells, word))
     title = (
-        "Candidates: an action's probability moves where the log took it at least so often (intervals hold together)"
+        "Candidates: an action's probability changes where the log took it at least this often (simultaneous intervals)"
     )
     return Table(title, ["times", "iterations", "moved", "difference", "low", "high", "verdict"], rows)
 

@@ -16,7 +16,8 @@ from gradtd.logs.steps import Flags
 from gradtd.logs.understood import ALPHABET, CATEGORIES, NUMBERS
 
 MANY, SPARSE = 10_000, 4
-"""Whole numbers are used as codes directly, unless the largest exceeds both this and this multiple of the action count.
+"""Whole numbers are used as codes directly, unless the largest exceeds both of these: this number, and this multiple of
+the number of actions.
 """
 
 
@@ -27,17 +28,21 @@ def code_actions(
     said: Sequence[Any] | None = None,
     by_letters: Collection[str] = (),
 ) -> tuple[NDArray[Any] | None, tuple[Any, ...] | None, str]:
-    """Codes and labels of discrete actions, and the source of their order; continuous actions are returned as floats.
+    """The codes and labels of discrete actions, and the source of their order; continuous actions are returned as
+    floats.
 
-    Whole numbers from 0 up are their own codes, so that they can index a policy's table. ``said`` lists all actions in
-    order. ``by_letters`` names columns of categories without a chosen order.
+    Whole numbers from 0 up are their own codes, so that they can index a policy's table. ``said`` is the user's list of
+    all actions in order. ``by_letters`` names categorical columns whose order was not chosen.
     """
     parts = [found[f"action.{name}"] for name in roles.several.get("action", ())]
     if not parts:
         return None, None, ""
     if not facts.real_actions and (marks := marked_actions(found, roles)) is not None:
         if said is not None and len(said) != marks.shape[1]:
-            raise InputError(f"the action has {marks.shape[1]} columns, and actions={list(said)!r} names {len(said)}.")
+            raise InputError(
+                f"the action has {marks.shape[1]} columns, and actions={list(said)!r} names {len(said)}: name each "
+                "column."
+            )
         return marks.argmax(axis=1), None if said is None else tuple(said), NUMBERS if said is None else "said"
     if len(parts) > 1:
         return np.column_stack([part.numbers() for part in parts]), None, ""
@@ -66,7 +71,7 @@ def code_actions(
 
 
 def chosen_actions(column: Column, labels: tuple[Any, ...] | None, known: Any) -> NDArray[Any] | None:
-    """Codes of a further column if its entries are some of the log's actions; else None."""
+    """The codes of another column if its entries are actions of the log; else None."""
     if column.missing is not None and column.missing.any():
         return None
     if column.labels is not None:
@@ -96,13 +101,13 @@ def _as_said(column: str, known: list[Any], said: Sequence[Any]) -> list[Any]:
 
 
 SMALLEST = float(np.finfo(np.float64).tiny)
-"""Below it, numbers lose digits: a ratio with such a number may be wrong by a half."""
+"""Smaller numbers lose digits: a ratio with such a number may be off by half of its size."""
 
 
 def chances(
     found: Mapping[str, Column], roles: Roles, logs: str, facts: Facts, notes: list[str]
 ) -> dict[str, Floats | None]:
-    """Probabilities of the action taken, and ratios, in the range they must have."""
+    """The probabilities of the action taken and the ratios, with their ranges checked."""
     real_action = facts.real_actions
     result: dict[str, Floats | None] = {"behaviour": None, "target": None, "rho": None}
     for kind in ("behaviour", "target"):
@@ -126,7 +131,7 @@ def _refuse_actions(column: Column, roles: Roles, kind: str) -> None:
         raise InputError(
             f"column {column.name!r} contains {holds}, but must contain probabilities of the actions taken. If they "
             f"are "
-            f"that, say columns={{{kind!r}: {column.name!r}}}. If they are actions, use columns={{{kind!r}: None}} and "
+            f"that, use columns={{{kind!r}: {column.name!r}}}. If they are actions, use columns={{{kind!r}: None}} and "
             f"{kind}={column.name!r}."
         )
 
@@ -158,16 +163,17 @@ def _probabilities(column: Column, role: str, logs: str, facts: Facts, notes: li
     if not named and not facts.are_logarithms(column.name):
         return values
     if logs != "convert":
-        sign = "is named as logarithms" if named else "contains logarithms (none is above 0)"
-        raise InputError(
-            f"column {column.name!r} {sign} of probabilities: exponentiate them, "
-            'or read with log_probabilities="convert".'
+        sign = (
+            "is named as logarithms of probabilities"
+            if named
+            else "contains logarithms of probabilities (none is above 0)"
         )
+        raise InputError(f'column {column.name!r} {sign}: exponentiate them, or read with log_probabilities="convert".')
     return _converted(column.name, values, never, notes)
 
 
 def kept(column: Column, logs: str, facts: Facts, notes: list[str]) -> Floats:
-    """The numbers of a further column, exponentiated if they are logarithms to convert."""
+    """The numbers of a kept column, exponentiated if they are logarithms to convert."""
     if logs != "convert" or not facts.are_logarithms(column.name):
         return column.numbers()
     filled, never = _without_zero(column)
@@ -175,7 +181,7 @@ def kept(column: Column, logs: str, facts: Facts, notes: list[str]) -> Floats:
 
 
 def kept_earlier(extra: Mapping[str, Floats], names: Iterable[str]) -> tuple[dict[str, Floats], list[str]]:
-    """Further columns of an existing log, with these ones converted from logarithms, and the notes on it."""
+    """The kept columns of an existing log, with the named ones converted from logarithms, and notes about it."""
     notes: list[str] = []
     columns = {f"keep.{name}": Column(name, extra[name]) for name in names if name in extra}
     facts = facts_of(columns, Roles(keep=tuple(column.name for column in columns.values())))
@@ -183,7 +189,7 @@ def kept_earlier(extra: Mapping[str, Floats], names: Iterable[str]) -> tuple[dic
 
 
 def _without_zero(column: Column) -> tuple[Column, Flags | None]:
-    """The column with -1 in place of minus infinity (the logarithm of 0), and where that was."""
+    """The column with -1 in place of minus infinity (the logarithm of 0), and a mask of these entries."""
     if column.values.dtype.kind != "f" or column.values.ndim != 1:
         return column, None
     never = np.isneginf(column.values)

@@ -1,4 +1,4 @@
-"""What a policy returned: arrays, tensors, frames, labels and actions, checked and made probabilities."""
+"""Converts what a policy returned (arrays, tensors, frames, labels, actions) to checked probabilities."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def settled(answer: Any) -> Any:
 
 
 def together(answers: list[Any], where: Integers | None = None) -> Any:
-    """Answers for single observations, stacked; None if their shapes differ."""
+    """The answers for single observations as one array, or None if their shapes differ."""
     if any(isinstance(one, Labelled) for one in answers):
         if not all(isinstance(one, Labelled) for one in answers):
             return None
@@ -121,7 +121,7 @@ def codes_of(name: str, given: NDArray[Any], actions: Actions) -> Integers:
         for label in np.unique(given).tolist():
             if label not in place:
                 raise InputError(
-                    f"{name} chose the action {label!r}, which the log does not have; its actions are "
+                    f"{name} chose the action {label!r}, which is not in the log; the log's actions are "
                     f"{listed(actions.labels)}."
                 )
         return np.array([place[label] for label in given.tolist()], np.int64)
@@ -148,7 +148,7 @@ def checked_probabilities(name: str, values: Any, rows: int | None, n_actions: i
         wanted = (
             f"{'one row per state' if rows is None else f'one row per observation ({rows})'} and one column per action"
         )
-        from_one = f" If the actions are 1 to {width}, say actions={list(range(1, n_actions))}."
+        from_one = f" If the actions are 1 to {width}, use actions={list(range(1, n_actions))}."
         hint = from_one if width == n_actions - 1 else ""
         raise InputError(
             f"{name} must give {wanted} ({'at least ' if more else ''}{n_actions} actions), got shape {table.shape}."
@@ -163,7 +163,7 @@ def _refuse_scores(name: str, table: Floats) -> None:
     """Raise an error that says what the numbers look like and how to turn them into probabilities."""
     sums = table.sum(axis=1)
     if (table <= 0).all() and np.allclose(np.exp(table).sum(axis=1), 1, rtol=0, atol=1e-3):
-        raise InputError(f"{name} gives logarithms of probabilities: return numpy.exp of them.")
+        raise InputError(f"{name} returned logarithms of probabilities: return numpy.exp of them.")
     if (table >= 0).all() and np.allclose(sums, 100, rtol=0, atol=0.1):
         raise InputError(f"{name}'s probabilities sum to 100: divide percentages by 100.")
     ways = (

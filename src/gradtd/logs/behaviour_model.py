@@ -1,8 +1,8 @@
 """A model of an unrecorded behaviour policy, fitted to the log, and the effect of its error on the value.
 
 Estimated probabilities add their own error to the value. The correction is that of a two-step M-estimator: each step's
-contribution is projected on the scores of the model, and that part is replaced by the model's estimation error (Newey
-and McFadden 1994, section 6).
+contribution is projected on the scores of the model, and this projection is replaced by the model's estimation error
+(Newey and McFadden 1994, section 6).
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from gradtd.logs.log import Log
 
 FOLDS = 5
 MOST = 200_000
-"""A model is fitted to at most this number of steps. More take longer and change little."""
+"""Maximum number of steps to which a model is fitted. More take longer and change little."""
 ADDED, ADDED_LESS = 1.0, 0.25
-"""Pseudocount of every action, and a smaller one to measure its effect."""
+"""The pseudocount of every action, and a smaller one to measure its effect."""
 MOST_RICHER = 40
 """Number of columns of the richer model: squares and products of the observed columns."""
 
@@ -32,13 +32,14 @@ class BehaviourModel:
 
     chance: Floats  # the chance of the action taken, for every step
     other: Floats
-    """The same by a second model: a richer one, or for discrete observations one with a smaller pseudocount."""
+    """The same probability under a second model: a richer one or, for discrete observations, one with a smaller
+    pseudocount."""
     action: Integers  # codes 0, 1, ... of the actions that occur.
-    state: Integers | None  # the state of every step, where observations are discrete; None elsewhere
+    state: Integers | None  # the state of every step if observations are discrete, else None
     x: Floats
     every: Floats
-    """x and every: for other observations: the columns of the regression, including a constant, and the
-    probabilities of all actions"""
+    """``x`` and ``every``, for continuous observations: the columns of the regression, including a constant, and the
+    probabilities of all actions."""
     notes: tuple[str, ...]  # sentences to show
 
     @property
@@ -82,9 +83,9 @@ def _explained_by_cells(pull: Floats, state: Integers, action: Integers) -> Floa
 def estimate_behaviour(log: Log, seed: int) -> BehaviourModel:
     """Fit the behaviour on folds of the episodes.
 
-    With N training steps (of the same observation, if discrete) and A actions, p = (N p_model + 1) / (N + A), so that
-    every action has a positive probability. The model is a frequency table for discrete observations and a multinomial
-    logistic regression on standardised observations otherwise.
+    With N training steps (those with the same observation, if it is discrete) and A actions, p = (N p_model + 1) / (N +
+    A), so that every action has a positive probability. The model is a frequency table for discrete observations and a
+    multinomial logistic regression on standardised observations otherwise.
     """
     if not log.discrete_actions or log.action is None:
         what = "has no actions" if log.action is None else "has continuous actions"
@@ -101,8 +102,8 @@ def estimate_behaviour(log: Log, seed: int) -> BehaviourModel:
     fold = (rng.permutation(log.n_episodes) % folds)[log.episode]
     how = "frequencies" if log.discrete_observations else "logistic regression"
     said = (
-        f"The behaviour's probabilities were estimated ({how}, {folds} folds over episodes): the result depends on "
-        f"that model being right."
+        f"The behaviour's probabilities were estimated ({how}, {folds} folds over episodes): the result is "
+        f"valid only if this model is right."
     )
     if log.discrete_observations:
         state = np.unique(log.observations[log.row], return_inverse=True)[1]
@@ -127,7 +128,7 @@ def standardised(seen: Floats) -> Floats:
 
 
 def _richer(x: Floats) -> Floats:
-    """Squares, then products, up to the limit on columns."""
+    """The columns with their squares, then products, up to the maximum number of columns."""
     k = x.shape[1]
     pairs = [(i, i) for i in range(k)] + [(i, j) for i in range(k) for j in range(i)]
     more = [x[:, i] * x[:, j] for i, j in pairs[: max(0, MOST_RICHER - k)]]
@@ -152,7 +153,8 @@ def _frequencies(state: Integers, action: Integers, fold: Integers, added: float
 def _regression(
     x: Floats, action: Integers, fold: Integers, rng: np.random.Generator
 ) -> tuple[Floats, tuple[str, ...]]:
-    """Probabilities of all actions for every step, by regressions on other folds; a note if one did not converge."""
+    """Probabilities of all actions for every step, from regressions on the other folds, with a note if one did not
+    converge."""
     actions = int(action.max()) + 1
     every, notes = np.zeros((len(x), actions)), []
     for k in range(int(fold.max()) + 1):

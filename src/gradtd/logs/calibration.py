@@ -1,9 +1,9 @@
-"""Tests whether recorded probabilities fit the actions, by bets against them learned on half of the steps.
+"""Tests whether recorded probabilities fit the actions, by bets against them that are learned on half of the steps.
 
 If b is the probability of the action taken, any distribution q over actions has E[q(a) / b(a)] <= 1 at every step,
-given the observation. Capital that is multiplied by 1 + lambda (q(a) / b(a) - 1) therefore grows only by chance: it
-exceeds 1 / p with a probability of at most p (Ville's inequality). q is learned on one half of the steps, from the
-dependence of 1[action] / b on the observation, and bets on the other half.
+given the observation. Betting capital that is multiplied by 1 + lambda (q(a) / b(a) - 1) therefore grows only by
+chance: it exceeds 1 / p with a probability of at most p (Ville's inequality). q is learned on one half of the steps,
+from the dependence of 1[action] / b on the observation, and is used for bets on the other half.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from gradtd.logs.ratios import Ratios
 
 MOST_STEPS = 20_000
-"""Maximum number of steps to use; of longer logs the first ones."""
+"""Maximum number of steps to use; from longer logs, the first steps are used."""
 FEWEST_STEPS = 100
 MOST_COLUMNS, MOST_SQUARES = 40, 8
-"""Maximum number of real columns in the regressions, and of those with squares and products."""
+"""Maximum number of continuous columns in the regressions, and of columns for squares and products."""
 ADDED = 5.0
-"""Number of prior steps, with the overall mean, that a state's own mean is combined with."""
+"""A state's mean is shrunk towards the overall mean, which counts as this number of steps."""
 STAKES = (0.05, 0.15, 0.4, 0.8)
 CAPITAL = float(np.log(1e5))
-"""Logarithm of the capital that counts as evidence: by chance 1 log of 100,000 reaches it."""
+"""Logarithm of the capital that counts as evidence: by chance, 1 log in 100,000 reaches it."""
 LEAST_GAIN = 0.05
 """Mean gain below which a difference is a rounding effect that hardly changes a value."""
 MOST_INVERSE = 100.0
-"""Inverse probabilities are limited to this when bets are learned."""
+"""Upper limit of inverse probabilities when bets are learned."""
 UNRELATED = 3.0
 """Correlation on the other half, in standard errors, below which numbers are unrelated to their rows."""
 CLOSER = 0.3
@@ -42,7 +42,7 @@ CLOSER = 0.3
 
 
 def with_doubt(log: Log, found: Ratios, by_row: bool) -> Ratios:
-    """The ratios, with evidence against the probabilities behind them.
+    """The ratios, with any evidence against the probabilities that they were computed from.
 
     ``by_row`` says that the target's probabilities were given by row and not by a function.
     """
@@ -73,19 +73,19 @@ RATIO_DOUBT = "The importance ratios do not have mean 1, as correct ratios do"
 
 
 def _against_rows(table: RowTable, numbers: Floats) -> str | None:
-    """Whether the target's numbers are unrelated to their rows, or fit the neighbouring rows better."""
-    if table.action is None:  # they depend on an action that is not in the log, and the next observation shows it
+    """A warning if the target's numbers are unrelated to their rows, or fit the neighbouring rows better."""
+    if table.action is None:  # they depend on an unrecorded action, whose effect the next observation shows
         return None
     numbers = numbers[: len(table)]
     apart = within(table.action, numbers)
-    if float(apart @ apart) <= 1e-9 * float(numbers @ numbers):  # they depend on the action alone
+    if float(apart @ apart) <= 1e-9 * float(numbers @ numbers):  # they depend only on the action
         return None
     own, before, after = (table.explained(numbers, by) for by in (0, 1, -1))
     if max(before, after) > own + CLOSER:
         return (
             f"The target's probabilities fit the observations and actions of the "
-            f"{'previous' if before > after else 'next'} rows better than those of their own rows: they seem to be "
-            f"shifted by a row. Move them back."
+            f"{'previous' if before > after else 'next'} rows better than those of their own rows: they seem to "
+            f"be shifted by one row. Shift them back."
         )
     if own * np.sqrt(len(table)) < UNRELATED:
         return (
@@ -152,7 +152,8 @@ class RowTable:
         return self.wins(bet)
 
     def beats_ratios(self, rho: Floats) -> bool:
-        """The same for ratios, whose mean given any observation is 1, or less if the log lacks actions."""
+        """Whether a bet against the ratios wins: their mean given any observation is 1, or less if the log lacks
+        actions."""
         if (rho == 1).all():
             return False
         capped = np.minimum(rho[: len(self)], MOST_INVERSE)[:, None]
@@ -171,7 +172,7 @@ class RowTable:
         return bool(capital > CAPITAL and np.concatenate(gains).mean() > LEAST_GAIN)
 
     def expected(self, numbers: Floats, some: NDArray[np.bool_]) -> Floats:
-        """Predictions of the numbers at ``some`` of the steps from observation and action, learned on the other
+        """Predictions of the numbers at the steps ``some`` from observation and action, each learned on the other
         half."""
         found, wanted = np.zeros(numbers.shape), numbers.reshape(len(self), -1)
         action = np.zeros(len(self), np.int64) if self.action is None else self.action
@@ -184,7 +185,7 @@ class RowTable:
         return found
 
     def explained(self, numbers: Floats, by: int = 0) -> float:
-        """The correlation of numbers, within an action, with predictions for rows shifted ``by`` this many."""
+        """The correlation of numbers, within an action, with predictions for rows shifted by ``by``."""
         state, action = (None if one is None else np.roll(one, by) for one in (self.state, self.action))
         moved = replace(self, state=state, x=np.roll(self.x, by, axis=0), action=action)
         apart = within(action, numbers)
@@ -192,7 +193,8 @@ class RowTable:
         return float(np.corrcoef(expected, apart)[0, 1]) if np.ptp(expected) > 0 else 0.0
 
     def halves(self) -> tuple[Integers, Integers]:
-        """Every other episode; with few episodes, the two halves of the steps."""
+        """Two halves of the log: even and odd episodes or, with few episodes, the first and second half of the
+        steps."""
         number = np.unique(self.episode, return_inverse=True)[1]
         second = number % 2 == 1 if number[-1] >= 10 else np.arange(len(number)) >= len(number) // 2
         return np.flatnonzero(~second), np.flatnonzero(second)
@@ -201,7 +203,7 @@ class RowTable:
 def _columns(seen: Floats) -> Floats:
     """A constant, the standardised columns, and squares and products of the first ones."""
     largest = np.abs(seen).max(axis=0, initial=0.0)
-    seen = seen / np.where(largest > 1e100, largest, 1.0)  # squares of larger numbers overflow
+    seen = seen / np.where(largest > 1e100, largest, 1.0)  # squares of larger numbers would overflow
     spread = seen.std(axis=0)
     z = np.clip((seen - seen.mean(axis=0)) / np.where(spread > 0, spread, 1.0), -3, 3)
     few = min(z.shape[1], MOST_SQUARES)

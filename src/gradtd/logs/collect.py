@@ -16,7 +16,7 @@ from gradtd.logs.policies import GivenPolicy, Policy, as_policy, observation_chu
 
 
 class World(NamedTuple):
-    """An environment and how to read it."""
+    """An environment and how to read its observations."""
 
     env: Any
     name: str
@@ -24,7 +24,7 @@ class World(NamedTuple):
     width: int
     n_actions: int
     first_action: int
-    mine: bool  # created by us, so closed by us
+    mine: bool  # created by gradtd, so closed by gradtd
 
 
 def collect(
@@ -50,7 +50,7 @@ def collect(
         The policy that acts: a function policy(observations) that returns probabilities (n, actions), a table [states,
         actions] for Discrete observations, or "uniform".
     episodes
-        How many episodes to run.
+        Number of episodes to run.
     target
         A second policy. Its probabilities of the actions taken are logged, too.
     seed
@@ -78,7 +78,8 @@ def rollout_value(
 ) -> tuple[float, float]:
     """The mean discounted return of a policy from the environment's start, and its standard error.
 
-    Computed by Monte Carlo, to compare an estimate with. Rewards after a truncation are not counted.
+    It is computed by Monte Carlo simulation and can be compared with an estimate. Rewards after a truncation are not
+    counted.
 
     Parameters
     ----------
@@ -87,7 +88,7 @@ def rollout_value(
     policy
         The policy, in the forms of `gradtd.collect`.
     episodes
-        How many episodes to run, at least 2.
+        Number of episodes to run, at least 2.
     gamma
         The discount factor, 0 to 1.
     seed
@@ -110,7 +111,7 @@ def rollout_value(
 
 
 def open_world(env: Any) -> World:
-    """The environment, or the one with this id. Refuses spaces that cannot be logged."""
+    """The environment itself, or a new one with this id. Refuses spaces that cannot be logged."""
     try:
         import gymnasium
     except ImportError:
@@ -140,7 +141,7 @@ def open_world(env: Any) -> World:
 
 
 def _width(space: Any, spaces: Any) -> int | None:
-    """The length of a flattened observation of this space; None if it is not numeric."""
+    """The length of a flattened observation of this space, or None if it is not numeric."""
     if isinstance(space, spaces.Discrete):
         return 1
     if isinstance(space, (spaces.Box, spaces.MultiDiscrete, spaces.MultiBinary)):
@@ -159,7 +160,7 @@ def _numbers(seen: Any) -> list[float]:
 
 
 class _Returns:
-    """Discounted returns, one per episode."""
+    """Computes one discounted return per episode."""
 
     def __init__(self, gamma: float) -> None:
         self.gamma, self.weight, self.values = gamma, 1.0, list[float]()
@@ -176,7 +177,7 @@ class _Returns:
 
 
 class _Recorder:
-    """Steps, appended as they happen."""
+    """Records steps as they happen."""
 
     def __init__(self, world: World) -> None:
         self.world = world

@@ -42,7 +42,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
         *("evaluation_logp", "evaluation_log_prob", "evaluation_log_probability"),
     ),
 }
-"""Our name of each role, and the column names recognised for it, in upper or lower case."""
+"""The roles, and the column names recognised for each of them, in upper or lower case."""
 
 LESS_USUAL: dict[str, tuple[str, ...]] = {
     "episode": ("ep", "ep_id", "episodes", "episode_idx", "episode_index", "episode_number", "traj", "rollout_id"),
@@ -75,10 +75,11 @@ LESS_USUAL: dict[str, tuple[str, ...]] = {
     "behaviour": ("logging_prob", "logging_probability", "behaviour_p", "behavior_p", "b_prob", "prob_b"),
     "behaviour_log": ("logp", "logprob", "log_prob", "logps", "log_probs", "logprobs", "action_logprob"),
 }
-"""Fallback names, used only if no column has one of `ALIASES`. A user is anyone with several episodes in sequence."""
+"""Fallback names, used only if no column has one of `ALIASES`. A user is anything that has several episodes in
+sequence."""
 
 CLOCKS = ("timestamp", "timestamps", "ts", "datetime", "date", "event_time", "created_at")
-"""Names of a timestamp, which orders rows and does not count steps."""
+"""Names of a timestamp, which orders rows but does not count steps."""
 DONE = ("done", "dones", "is_done", "episode_end")
 """Names of a column that may mark either end of an episode."""
 SAID, BY_NAME = "said", "by name"
@@ -97,9 +98,9 @@ _PART = re.compile(r"^(?P<stem>.+?)(?:(?:_|\.|/)(?P<number>\d+)|\[(?P<index>\d+)
 class Roles:
     """The columns of each role; ``parts`` are the names of the observation's components.
 
-    ``done_flag``: a column whose name can mean termination or truncation marks the ends. ``alone``: every row is an
-    episode of one step; ``guessed``: the user did not say so. ``cut``: the episode column numbers users, whose rows are
-    split after ends. ``clock``: t only orders the rows. ``why``: for every role, how its columns were chosen.
+    ``done_flag``: the ends are marked by a column whose name can mean termination or truncation. ``alone``: every row
+    is an episode of one step; ``guessed``: this is a guess. ``cut``: the episode column numbers users, whose rows are
+    split after ends. ``clock``: t only orders the rows. ``why`` is the reason for the columns of every role.
     """
 
     single: dict[str, str] = field(default_factory=dict)
@@ -149,7 +150,7 @@ def resolve(kinds: Mapping[str, str], columns: Any = None, keep: Any = ()) -> Ro
     for kind in ("behaviour", "target"):
         if kind in roles.single and f"{kind}_log" in roles.single:
             ignored = roles.single.pop(f"{kind}_log")
-            roles.notes.append(f"Column {ignored!r} was not read: {roles.single[kind]!r} has the probabilities.")
+            roles.notes.append(f"Column {ignored!r} was not read: {roles.single[kind]!r} contains the probabilities.")
     roles.done_flag = roles.why.get("terminated") == BY_NAME and spelled(roles.single["terminated"]) in DONE
     roles.clock |= spelled(roles.single.get("t", "")) in CLOCKS
     _take_users(roles)
@@ -162,7 +163,8 @@ def resolve(kinds: Mapping[str, str], columns: Any = None, keep: Any = ()) -> Ro
 def _without_done(
     groups: list[list[tuple[str, str]]], roles: Roles, taken: _Taken, names: tuple[str, ...]
 ) -> list[list[tuple[str, str]]]:
-    """With a terminated column present, done may mark either end: use it for truncation if no other column does."""
+    """If there is a terminated column, a done column may mark either end: use it for truncation if no other column
+    does."""
     done = [group for group in groups if spelled(group[0][0]) in DONE]
     sure = [group for group in groups if group not in done]
     if len(done) != 1 or len(sure) != 1:
@@ -174,7 +176,7 @@ def _without_done(
 
 
 def _take_users(roles: Roles) -> None:
-    """Group rows by user if there is a time or an end but no episode column."""
+    """Group rows by user if there is a time or an end column but no episode column."""
     name = roles.single.pop("user", None)
     told = any(role in roles.single for role in ("t", "terminated", "truncated"))
     if name is None or "episode" in roles.single or not (told or roles.why["user"] == SAID):
@@ -202,7 +204,7 @@ def _role_of(name: str, tier: int) -> str | None:
 
 
 def role_of(name: str) -> str | None:
-    """The role of a column with this name; a component gets the role of the whole.
+    """The role of a column with this name; a component has the role of the whole.
 
     >>> role_of("rew"), role_of("obs.x"), role_of("next_state_1"), role_of("speed")
     ('reward', 'observation', 'next_observation', None)
@@ -217,12 +219,12 @@ def role_of(name: str) -> str | None:
 
 
 def _refuse_unreadable(kinds: Mapping[str, str], taken: _Taken, faults: Faults) -> None:
-    """Refuse an unreadable column with a known name: skipping it would change what the log means."""
+    """Refuse an unreadable column with a known name, because skipping it would change the meaning of the log."""
     for name, kind in kinds.items():
         role = _role_of(name, 0)
         if kind == "nested" and role is not None and role not in taken.roles and name not in taken.names:
             faults.add(
-                f"column {name!r} looks like the {role}, but holds bytes or nested values, which cannot be read: "
+                f"column {name!r} looks like the {role}, but contains bytes or nested values, which cannot be read: "
                 f"convert it to numbers, or leave it out, columns={{{role!r}: None}}."
             )
 
@@ -250,9 +252,7 @@ def _mapped(kinds: Mapping[str, str], columns: Any, faults: Faults) -> tuple[Rol
             raise InputError(f"columns={{{key!r}: ...}} takes one column{several}, got {given!r}.")
         for name in theirs:
             if name not in kinds:
-                turned = (
-                    f" The mapping goes from gradtd's names to yours: {{{name!r}: {key!r}}}." if key in kinds else ""
-                )
+                turned = f" The mapping is from gradtd's names to yours: {{{name!r}: {key!r}}}." if key in kinds else ""
                 faults.add(f"there is no column {name!r} for {key!r}; the columns are {listed(kinds)}.{turned}")
         taken.names.update(theirs)
         roles.clock |= spelled(str(key)) in CLOCKS
@@ -264,7 +264,7 @@ def _mapped(kinds: Mapping[str, str], columns: Any, faults: Faults) -> tuple[Rol
 def _recognised(role: str, kinds: tuple[str, ...]) -> list[list[tuple[str, str]]]:
     """Columns recognised for a role, as (column, component), grouped by their common name.
 
-    Cached, because a log in parts asks for every part. Do not change the result.
+    The result is cached, because a log in parts needs it for every part. Do not modify it.
     """
     groups: dict[str, list[tuple[str, str]]] = {}
     for tier in (0, 1):

@@ -29,7 +29,7 @@ TRUTHS |= {"false": False, "f": False, "no": False, "n": False, "0": False, "0.0
 
 @dataclass
 class Column:
-    """A whole column with its name. Text is coded by labels; ``ordered`` says that they are ordered categories."""
+    """A whole column with its name. Text is coded by labels; ``ordered``: they are ordered categories."""
 
     name: str
     values: NDArray[Any]
@@ -68,7 +68,7 @@ class Column:
         return found
 
     def flags(self) -> Flags:
-        """True or false, also as 1 or 0."""
+        """True or false, or 1 or 0."""
         if self.values.dtype.kind == "b" and self.values.ndim == 1:
             self.refuse_missing()
             return self.values
@@ -127,7 +127,7 @@ class Column:
         if values.dtype.kind == "f":
             self._finite(values)
             refuse_merged(self.name, values)
-        if values.dtype.kind in "iu" and (values[1:] >= values[:-1]).all():  # sorted already, as most logs are
+        if values.dtype.kind in "iu" and (values[1:] >= values[:-1]).all():  # most logs are sorted already
             return episode_numbers(values)
         return np.unique(values, return_inverse=True)[1].astype(np.int64)
 
@@ -148,15 +148,15 @@ class Column:
 
 @dataclass(frozen=True, eq=False)
 class Facts:
-    """Properties that only the whole log shows. Chunks are read with them, so every chunk is read in the same way."""
+    """Properties of the whole log, with which every chunk is read, so that all chunks are read in the same way."""
 
-    counted: bool = True  # whether t counts steps, so that a missing one can be seen
-    stride: float | None = None  # the smallest step of t. None if it is still to be determined when rows are arranged.
+    counted: bool = True  # whether t counts steps, so that missing ones can be detected
+    stride: float | None = None  # the smallest step of t; None until rows are arranged
     real_actions: bool = False  # whether some action is not a whole number
     actions: frozenset[Any] = frozenset()  # the discrete actions: labels of text, or whole numbers
     above: frozenset[str] = frozenset()
     below: frozenset[str] = frozenset()
-    """above and below: probability columns with some number above 0, and with some number below 0"""
+    """``above`` and ``below``: the probability columns that contain a number above 0, or below 0."""
     order: tuple[str, ...] = ()  # the ordered categories of the actions, if they have an order
 
     def merge(self, other: Facts) -> Facts:
@@ -214,7 +214,7 @@ def facts_of(found: Mapping[str, Column], roles: Roles, stride: float | None = N
 
 
 def marked_actions(found: Mapping[str, Column], roles: Roles) -> NDArray[Any] | None:
-    """Columns of actions of which each row marks one with 1 and the others with 0, (rows, actions); else None."""
+    """The action columns (rows, actions) if each row has a single 1 and otherwise 0; else None."""
     parts = [found[f"action.{name}"] for name in roles.several.get("action", ())]
     if not parts or any(part.labels is not None or part.values.dtype.kind not in "biuf" for part in parts):
         return None
@@ -226,7 +226,7 @@ def marked_actions(found: Mapping[str, Column], roles: Roles) -> NDArray[Any] | 
 
 
 def _distinct(values: Integers) -> list[int]:
-    """Distinct whole numbers. Small ones, as most actions are, are counted instead of sorted."""
+    """The distinct whole numbers. Small ones are counted instead of sorted; most actions are small."""
     low, high = int(values.min(initial=0)), int(values.max(initial=0))
     if high - low < 2**16:
         return [low + int(k) for k in np.flatnonzero(np.bincount(values - low))]
@@ -275,7 +275,7 @@ def in_order(labels: Iterable[str]) -> list[str]:
 
 
 def gather(table: Table, roles: Roles) -> tuple[dict[str, Column], NDArray[np.int8] | None]:
-    """Every narrow column by role, keep.name or action.name, and which rows have a next observation."""
+    """Every narrow column by role, keep.name or action.name, and a mask of the rows with a next observation."""
     wanted = {**roles.single, **{f"keep.{name}": name for name in roles.keep}}
     wanted |= {f"action.{name}": name for name in roles.several.get("action", ())}
     collectors = {role: _Collector(name, table.kinds[name]) for role, name in wanted.items()}
@@ -290,7 +290,7 @@ def gather(table: Table, roles: Roles) -> tuple[dict[str, Column], NDArray[np.in
         for role, name in wanted.items():
             collectors[role].add(pieces[name])
         rows += len(next(iter(pieces.values())).values)
-        if rows > looked:  # what is still to come takes as much again, at least
+        if rows > looked:  # the remaining rows take at least as much memory again
             _refuse_large(table, rows * len(roles.columns))
             looked = 1.1 * rows
         if after:
@@ -306,7 +306,7 @@ def _refuse_large(table: Table, numbers: int) -> None:
 
 
 def drop_missing(found: Mapping[str, Column]) -> Flags:
-    """Rows that lack a required value. They contain placeholders, because they are dropped."""
+    """Mask of the rows that lack a required value. Until they are dropped, they contain placeholders."""
     lost = np.zeros(len(found["reward"].values), bool)
     for role, column in found.items():
         if role in TOGETHER or role.startswith("keep."):
@@ -356,7 +356,7 @@ def refuse_rows(
 
 
 def equal_rows(table: Table, roles: Roles, first: Integers, second: Integers) -> Flags:
-    """Whether pairs of rows are equal in every column read; only those rows are kept."""
+    """Whether pairs of rows are equal in every column read."""
     wanted = np.unique(np.r_[first, second])
     several = [name for names in roles.several.values() for name in names]
     names = list(dict.fromkeys([*roles.single.values(), *several, *roles.keep]))

@@ -20,30 +20,30 @@ from gradtd.logs.tables import Table
 JSON = (".json", ".jsonl", ".ndjson")
 HDF5 = (".h5", ".hdf5", ".hdf")
 PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
-"""Compression of a text file, by its last ending."""
+"""The compression of a text file by its last suffix."""
 DEEPEST = 20
 """Maximum depth of groups in an HDF5 file."""
 
 
 AT_ONCE = 2**24
-"""Bytes that are unpacked before the size is checked."""
+"""Number of bytes to decompress before the size is checked."""
 JSON_TAKES = 6
 """Minimum memory for reading a JSON text, as a multiple of its size."""
 
 
 def unpacked_suffix(path: Path) -> str:
-    """The ending that gives the format: .jsonl for log.jsonl.gz."""
+    """The suffix that determines the format: .jsonl for log.jsonl.gz."""
     ending = path.suffix.lower()
     return Path(path.stem).suffix.lower() if ending in PACKED else ending
 
 
 def is_data_file(path: Path) -> bool:
-    """Whether the ending is that of a nested format."""
+    """Whether the suffix is that of a nested format."""
     return unpacked_suffix(path) in (*JSON, *HDF5, ".npz")
 
 
 def open_data_file(path: Path) -> Table | None:
-    """The table in a file of nested data; None for other endings."""
+    """The table in a file of nested data; None for other suffixes."""
     ending = unpacked_suffix(path)
     if ending in JSON:
         return _table(read_json(path), path)
@@ -68,13 +68,13 @@ def open_json_folder(folder: Path, paths: list[Path]) -> Table:
 def _table(data: Any, path: Path) -> Table:
     found = columns_of(data)
     if found is None:
-        raise InputError(f"{path.name!r} holds {type(data).__name__}, not rows, columns or episodes.")
+        raise InputError(f"{path.name!r} contains {type(data).__name__}, not rows, columns or episodes.")
     _refuse_packed(found.values, path)
     return found.table(path.name)
 
 
 def _refuse_packed(columns: Mapping[str, Any], path: Path) -> None:
-    """Refuse columns that RLlib compressed, since they contain pickles."""
+    """Refuse columns that RLlib compressed, because they contain pickles."""
     for name, values in columns.items():
         if role_of(name) in ("observation", "next_observation"):
             first = next(iter(values), None) if isinstance(values, list | np.ndarray) else values
@@ -98,7 +98,7 @@ def read_json(path: Path) -> Any:
         whole = error
     lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     if len(lines) < 2:
-        raise InputError(f"{path.name!r} cannot be read as JSON, it may be damaged or cut short: {whole}.") from None
+        raise InputError(f"{path.name!r} cannot be read as JSON; it may be damaged or truncated: {whole}.") from None
     found = []
     for number, line in lines:
         try:
@@ -107,7 +107,7 @@ def read_json(path: Path) -> Any:
             raise InputError(f"{path.name!r}, line {number}: {error}") from None
         except (ValueError, RecursionError) as error:
             raise InputError(
-                f"{path.name!r} cannot be read as JSON, it may be damaged or cut short: line {number}: {error}."
+                f"{path.name!r} cannot be read as JSON; it may be damaged or truncated: line {number}: {error}."
             ) from None
     return found
 
@@ -123,7 +123,7 @@ def _text(path: Path) -> str:
     except UnicodeDecodeError:
         raise InputError(f"{path.name!r} is not UTF-8: save the file with that encoding.") from None
     except (OSError, pa.ArrowException) as error:
-        raise InputError(f"{path.name!r} cannot be read, it may be damaged or cut short: {error}.") from None
+        raise InputError(f"{path.name!r} cannot be read; it may be damaged or truncated: {error}.") from None
 
 
 def _unpacked(stream: Any, path: Path) -> bytes:
@@ -133,7 +133,7 @@ def _unpacked(stream: Any, path: Path) -> bytes:
     while part := stream.read(AT_ONCE):
         parts.append(part)
         size += len(part)
-        # The bytes, the decoded text and the parsed objects.
+        # Memory for the bytes, the decoded text and the parsed objects.
         refuse_beyond_memory(
             JSON_TAKES * size, f"{path.name!r}, unpacked,", "write it as Parquet, which is read in parts"
         )
@@ -165,8 +165,8 @@ def _records(data: Any) -> Any:
         for name, one in data.items():  # rows are ordered by their number
             if one.keys() != values[0].keys():
                 raise InputError(
-                    f"the column {name!r} has other row numbers than {next(iter(data))!r}: give all columns the same "
-                    f"rows."
+                    f"the column {name!r} has different row numbers from {next(iter(data))!r}: give all columns the "
+                    f"same rows."
                 )
         return {name: [one[row] for row in rows] for name, one in data.items()}
     return data
@@ -188,13 +188,13 @@ def _read_npz(path: Path) -> dict[str, Any]:
         raise
     except ValueError as error:
         if "pickle" not in str(error).lower():
-            raise InputError(f"{path.name!r} cannot be read as .npz, it may be damaged: {_gist(error)}.") from None
+            raise InputError(f"{path.name!r} cannot be read as .npz; it may be damaged: {_gist(error)}.") from None
         raise InputError(
-            f"{path.name!r} holds pickled objects, which gradtd does not load. If you trust the file, convert it: "
+            f"{path.name!r} contains pickled objects, which gradtd does not load. If you trust the file, convert it: "
             f"gradtd.read_log(dict(numpy.load({path.name!r}, allow_pickle=True)))."
         ) from None
     except Exception as error:
-        raise InputError(f"{path.name!r} cannot be read as .npz, it may be damaged: {_gist(error)}.") from None
+        raise InputError(f"{path.name!r} cannot be read as .npz; it may be damaged: {_gist(error)}.") from None
 
 
 def _read_hdf5(path: Path) -> Any:
@@ -209,7 +209,7 @@ def _read_hdf5(path: Path) -> Any:
         raise
     except Exception as error:  # h5py raises many types of errors on damaged files
         raise InputError(
-            f"{path.name!r} cannot be read as HDF5, it may be damaged or cut short: {_gist(error)}."
+            f"{path.name!r} cannot be read as HDF5; it may be damaged or truncated: {_gist(error)}."
         ) from None
     return _numbered(found)
 

@@ -22,7 +22,7 @@ MISSING = ("refuse", "drop", "indicator")
 
 @dataclass
 class _Seen:
-    """Facts about a whole column of the observation."""
+    """What was found in a whole column of the observation."""
 
     labels: dict[str, None] = field(default_factory=dict)
     text: bool = False
@@ -59,7 +59,7 @@ def gaps(piece: Piece) -> NDArray[Any]:
 
 
 class EncodedTable:
-    """A table with numeric observations. ``lost`` are the rows to drop, ``parts`` the names of the components."""
+    """A table whose observations were made numeric. ``lost`` are the rows to drop, ``parts`` the component names."""
 
     sure = True
 
@@ -77,7 +77,7 @@ class EncodedTable:
         self.after = set(after)
         self.seen = {name: _Seen() for name in self.home.values()}
         self.counts, lost, none = count_missing(table, now, after, self.seen, self.home)
-        self.next_state = none.astype(np.int8)  # 1 where there is none
+        self.next_state = none.astype(np.int8)  # 1 if there is no next observation
         self.lost = lost if missing == "drop" and lost.any() else None
         self.kinds = dict(table.kinds) | {name: "list" for name, base in self.home.items() if self._changes(base)}
         self.parts = self._parts(roles)
@@ -103,12 +103,13 @@ class EncodedTable:
     def _refuse_many(self, name: str, seen: _Seen) -> None:
         if len(seen.labels) > MOST_LABELS:
             raise InputError(
-                f"column {name!r} of the observation has {len(seen.labels)} different labels, and at most "
-                f"{MOST_LABELS} can become columns of numbers: encode it first, or leave it out of the observation."
+                f"column {name!r} of the observation has {len(seen.labels)} different labels, more than the "
+                f"{MOST_LABELS} that can be encoded as columns: encode it first, or leave it out of the "
+                "observation."
             )
 
     def notes(self) -> list[str]:
-        """Notes on the encoding, with counts."""
+        """Notes about the encoding, with counts."""
         told = [
             f"column {name!r} of the observation is text: one column per label, {listed(seen.order)}."
             for name, seen in self.seen.items()
@@ -151,7 +152,7 @@ class EncodedTable:
 
 
 def _refuse_numbers(name: str, labels: Sequence[str]) -> None:
-    """Refuse numbers written as text, which are not categories."""
+    """Refuse numbers or lists written as text, which are not categories."""
     if labels and all(label.strip()[:1] in ("[", "(", "{") for label in labels):
         raise InputError(
             f"column {name!r} of the observation contains lists as text, such as {labels[0][:40]!r}: parse them, "
@@ -179,7 +180,7 @@ def count_missing(
     seen: dict[str, _Seen] | None = None,
     home: dict[str, str] | None = None,
 ) -> tuple[dict[str, int], NDArray[np.bool_], NDArray[np.bool_]]:
-    """Missing values per column of the observation, the rows they are in, and rows without a next observation."""
+    """The missing values per column of the observation, their rows, and the rows without a next observation."""
     counts = dict.fromkeys(now, 0)
     rows: list[NDArray[Any]] = [np.zeros(0, bool)]
     ends: list[NDArray[Any]] = [np.zeros(0, bool)]

@@ -22,7 +22,7 @@ Casts = tuple[tuple[str, Any], ...]
 PARQUET = (".parquet", ".pq")
 NO_TEXT = {"strings_can_be_null": True, "quoted_strings_can_be_null": False}  # as pandas writes missing text
 MARK = b"gradtd columns"
-"""Metadata key of a digest of the column list, which Parquet's page checksums do not cover."""
+"""Metadata key of the digest of the column list, which Parquet's page checksums do not protect."""
 BLOCK = 1 << 22
 """Block size for reading CSV files, in bytes."""
 CONVERT = {
@@ -103,8 +103,8 @@ def _matching(pattern: Path) -> list[Path]:
     for path in found:
         if path.suffix.lower() not in PARQUET or not path.is_file():
             raise InputError(
-                f"the pattern {pattern.name!r} must match only Parquet files, and matches {path.name!r}: make it "
-                f"narrower."
+                f"the pattern {pattern.name!r} must match only Parquet files, but also matches "
+                f"{path.name!r}: make it narrower."
             )
     return found
 
@@ -116,8 +116,8 @@ def _parquet_files(folder: Path) -> list[Path]:
             continue
         if path.suffix.lower() not in PARQUET or not path.is_file():
             raise InputError(
-                f"the folder {folder.name!r} must contain only Parquet files, and has {path.name!r}: move that file "
-                f"out."
+                f"the folder {folder.name!r} must contain only Parquet files, but has {path.name!r}: move that "
+                f"file out."
             )
         found.append(path)
     if not found:
@@ -165,7 +165,7 @@ class ParquetTable:
             schema = file.schema_arrow
             said = (schema.metadata or {}).get(MARK)
             if said is not None and said != mark_of(schema, file.metadata.num_rows):
-                raise ValueError("its list of columns is not the one that was written")
+                raise ValueError("its list of columns differs from the one that was written")
             return list(schema)
 
     @staticmethod
@@ -173,8 +173,8 @@ class ParquetTable:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        # An open file, since Arrow takes a name with a colon for a URL. Without the two options it holds the whole
-        # file. What write_log wrote has checksums, so that damage is noticed.
+        # An open file, since Arrow takes a name with a colon for a URL. Without the two options, Arrow keeps the whole
+        # file in memory. Files from write_log have checksums, so that damage is detected.
         file = pa.OSFile(str(path))
         return pq.ParquetFile(file, buffer_size=1 << 18, pre_buffer=False, page_checksum_verification=True)
 
@@ -183,7 +183,7 @@ class ParquetTable:
         return sum(sum(self.group_sizes(path)) for path in self.paths) * len(self.kinds)
 
     def ranges(self, columns: Sequence[str]) -> Any:
-        """Minimum and maximum of these columns (two rows) from the files' statistics; None if not stored."""
+        """Minimum and maximum of these columns (two rows) from the files' statistics, or None if not stored."""
         low, high = np.full(len(columns), np.inf), np.full(len(columns), -np.inf)
         for path in self.paths:
             with reading(path, self._open, path) as file:
@@ -201,7 +201,7 @@ class ParquetTable:
         return np.array([low, high]) if np.isfinite([low, high]).all() else None
 
     def entries(self, columns: Sequence[str]) -> int:
-        """The number of values in these columns, including those of lists. Even a tiny file may expand to any number of
+        """The number of values in these columns, including those of lists. A tiny file may expand to any number of
         values."""
         lists = {name for name in columns if self.kinds[name] == "list"}
         total = sum(sum(self.group_sizes(path)) for path in self.paths) * (len(set(columns)) - len(lists))
@@ -254,7 +254,7 @@ class CsvTable:
         self._ids: set[str] = set()
 
     def keep_apart(self, name: str) -> None:
-        """Refuse numbers of this column that are written in two ways, such as 007 and 7: they may be two ids."""
+        """Refuse a column with numbers written in two ways, such as 007 and 7, because they may be two ids."""
         if self.kinds[name] in ("whole", "real"):
             self._ids.add(name)
 
@@ -269,7 +269,7 @@ class CsvTable:
         import pyarrow as pa
         from pyarrow import csv
 
-        # Threads would read further blocks, too.
+        # Threads would also read later blocks.
         with csv.open_csv(self._stream(), csv.ReadOptions(block_size=BLOCK, use_threads=False)) as reader:
             try:
                 return reader.read_next_batch()
@@ -336,7 +336,7 @@ def common_type(column: str, kind: str, found: Mapping[Any, Path]) -> Any:
     if kind != "time":
         known = {"real": pa.float64(), "whole": pa.int64(), "truth": pa.bool_(), "text": pa.string()}
         return known.get(kind, pa.list_(pa.float64()))
-    # Times are compared as whole numbers, so all files need one unit: the finest, which loses nothing.
+    # Times are compared as whole numbers, so all files need one unit. The finest unit loses nothing.
     families = {"timestamp": types.is_timestamp, "time": types.is_time, "duration": types.is_duration}
     family = {one: next((name for name, is_one in families.items() if is_one(one)), "timestamp") for one in found}
     if len(set(family.values())) > 1:
@@ -381,7 +381,7 @@ def _cast(name: str, array: Any, kind: Any, path: Path) -> Any:
     except pa.ArrowInvalid as error:
         gist = " ".join(str(error).split()).rstrip(".")
         raise InputError(
-            f"column {name!r} of {path.name!r} cannot become {kind}, as other files need: {gist}."
+            f"column {name!r} of {path.name!r} cannot be converted to {kind}, its type in other files: {gist}."
         ) from None
 
 
@@ -397,4 +397,4 @@ def reading(path: Path, read: Callable[..., Any], *arguments: Any) -> Any:
     except Exception as error:
         gist = " ".join(str(error).split()).rstrip(".")
         kind = "Parquet" if path.suffix.lower() in PARQUET else "CSV"
-        raise InputError(f"{path.name!r} cannot be read as {kind}, it may be damaged or cut short: {gist}.") from None
+        raise InputError(f"{path.name!r} cannot be read as {kind}; it may be damaged or truncated: {gist}.") from None

@@ -1,4 +1,4 @@
-"""Prepares policies given with a log: arrays, frames and columns by row, and functions of observations."""
+"""Prepares the policies given with a log: arrays, frames and columns with one entry per row, and functions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from gradtd.logs.sources import open_table
 from gradtd.logs.tables import plain_array
 
 MANY_STATES = 4
-"""An array with more rows than this multiple of the log's states is not a policy table, if the log has as many rows."""
+"""An array with as many rows as the log is not a policy table if it has more rows than this multiple of the states."""
 
 
 def by_index(log: Log, name: str, given: Any) -> Any:
@@ -49,12 +49,12 @@ def by_index(log: Log, name: str, given: Any) -> Any:
     rows = log.index if log.index is not None else range(length)
     has_rows = log.index is not None and given.index.is_unique and set(rows) <= set(given.index)
     if len(given) != length and not has_rows:
-        return values.to_numpy()  # one row per step, or a table of states; decided by its length
+        return values.to_numpy()  # one row per step or one per state, decided by its length
     if list(given.index) != list(rows):
         where = given.index.get_indexer(rows) if given.index.is_unique else np.array([-1])
         if (where < 0).any():
             raise InputError(
-                f"the index of {name} is not that of the log's table, so its rows cannot be matched: give it the "
+                f"the index of {name} differs from that of the log's table, so its rows cannot be matched: give it the "
                 f"same index, or {name}.to_numpy() if its rows are in the order of the table."
             )
         values = values.iloc[where]
@@ -65,9 +65,9 @@ def by_index(log: Log, name: str, given: Any) -> Any:
 
 
 def read_beside(source: Any, policies: Mapping[str, Any], **reading: Any) -> tuple[Log, dict[str, Any]]:
-    """A log, read with the columns its policies need, and the policies aligned with its steps.
+    """The log, read with the columns that its policies need, and the policies aligned with its steps.
 
-    ``policies`` are by name; the behaviour policy's name is "behaviour".
+    ``policies`` is a dictionary by name; the behaviour policy's name is "behaviour".
     """
     policies = {name: spelled(policy) for name, policy in policies.items()}
     if isinstance(source, Log):
@@ -76,14 +76,14 @@ def read_beside(source: Any, policies: Mapping[str, Any], **reading: Any) -> tup
     log = read_log(table, keep=kept_columns(*policies.values(), known=table.kinds), **reading)
     for policy in policies.values():
         if isinstance(policy, str) and policy not in (*WORDS, *table.kinds) and not is_action(log, policy):
-            actions = f", and no action; the actions are {listed(log.action_labels)}" if log.action_labels else ""
+            actions = f" or action; the actions are {listed(log.action_labels)}" if log.action_labels else ""
             raise InputError(f"there is no column {policy!r}{actions}; the columns are {listed(table.kinds)}.")
     said = {name: "behaviour" if name == "behaviour" else "target" for name in policies}
     return _in_bins(log, {name: prepared(log, said[name], policy, "table") for name, policy in policies.items()})
 
 
 def _in_bins(log: Log, policies: dict[str, Any]) -> tuple[Log, dict[str, Any]]:
-    """The log with bins as its actions, if a policy chooses among bins of a continuous action."""
+    """Replace the log's continuous action by bins if a policy chooses among bins."""
     binned = [policy.bins for policy in policies.values() if getattr(policy, "bins", None) is not None]
     if not binned or log.action is None or log.discrete_actions:
         return log, policies
@@ -126,13 +126,13 @@ def prepared(log: Log, name: str, given: Any, order: str | None = None) -> Any:
 
 
 def _index_note(log: Log, name: str) -> tuple[str, ...]:
-    """A warning if an array without an index is given together with a frame whose rows were moved."""
+    """A warning about an array without an index, given with a frame whose rows were reordered."""
     numbers = log.index is not None and getattr(log.index, "dtype", np.dtype(object)).kind in "iu"
     if not numbers or not log.index.is_unique or log.index.is_monotonic_increasing:
         return ()
     return (
-        f"The index of the frame is not in order, so its rows were moved, and {name} is an array without an index: "
-        f"gradtd used the current order of the rows. If the array was made before they were moved, give a Series "
+        f"The index of the frame is not in order, so its rows were reordered, and {name} is an array without an index: "
+        f"gradtd used the current order of the rows. If the array was made before they were reordered, give a Series "
         f"with the frame's index.",
     )
 
@@ -144,7 +144,7 @@ def _are_labels(log: Log, given: Sequence[str]) -> bool:
 def _of_rows(log: Log, name: str, values: Any, order: str | None, *, sure: bool = False, coded: bool = False) -> Any:
     """One entry per row: text, whole numbers and truth values are actions, other numbers are probabilities.
 
-    ``sure``: they are known to be probabilities. ``coded``: they are known to be action codes.
+    ``sure``: the numbers are known to be probabilities. ``coded``: they are known to be action codes.
     """
     _refuse_length(log, name, len(values))
     if order is None and len(values) == log.n_given and len(values) != len(log):
@@ -158,15 +158,15 @@ def _of_rows(log: Log, name: str, values: Any, order: str | None, *, sure: bool 
         return _taken(log, name, values, order, one_or_none)
     if values.dtype.kind == "b" and log.n_actions > 2:
         raise InputError(
-            f"{name} holds truth values, and the log has {log.n_actions} actions: give the target's actions, "
+            f"{name} contains truth values, and the log has {log.n_actions} actions: give the target's actions, "
             "or, if True means that it takes the action of the row, use .astype(float)."
         )
     codes = values if coded else codes_of(name, values, Actions(log.n_actions, log.action_labels))
     notes: tuple[str, ...] = ()
     if one_or_none and log.action_labels is None:
         notes = (
-            f"{name} holds the whole numbers 0 and 1 only: they were read as the target's actions. If they "
-            f"are probabilities of the actions taken, say {name}=gradtd.logs.Probabilities(array).",
+            f"{name} contains only the whole numbers 0 and 1: they were read as the target's actions. If they "
+            f"are probabilities of the actions taken, use {name}=gradtd.logs.Probabilities(array).",
         )
     if order is None:
         _refuse_either_order(log, name, codes)
@@ -176,16 +176,16 @@ def _of_rows(log: Log, name: str, values: Any, order: str | None, *, sure: bool 
 def _taken(
     log: Log, name: str, values: Any, order: str | None, one_or_none: bool = False, sure: bool = False
 ) -> InOrder:
-    """Probabilities of the actions taken, in the order of the steps."""
+    """The probabilities of the actions taken, in the order of the steps."""
     notes: tuple[str, ...] = ()
     say = (
         f"use {name}=gradtd.logs.Probabilities(array) if they are probabilities of the actions taken, and "
         f"{name}=array.astype(int) if they are actions"
     )
     if one_or_none and log.n_actions <= 2 and len(np.unique(values)) == 2:
-        raise InputError(f"{name} holds 0.0 and 1.0 only, which may be probabilities or actions: {say}.")
+        raise InputError(f"{name} contains only 0.0 and 1.0, which may be probabilities or actions: {say}.")
     if one_or_none:
-        notes = (f"{name} holds 0.0 and 1.0 only: {say}. They were read as probabilities.",)
+        notes = (f"{name} contains only 0.0 and 1.0: {say}. They were read as probabilities.",)
     real = log.action is not None and not log.discrete_actions
     if real and values.dtype.kind in "iuf" and (values < 0).any():
         raise InputError(
@@ -200,7 +200,8 @@ def _taken(
         notes = (
             *notes,
             f"{name} has one number per row: it was read as the probability of the action taken in that row. If it is "
-            f"that of action {(log.action_labels or (0, 1))[1]}, give both columns, numpy.column_stack([1 - p, p]).",
+            f"the probability of action {(log.action_labels or (0, 1))[1]}, give both columns, "
+            "numpy.column_stack([1 - p, p]).",
         )
     return InOrder(steps, notes, sure)
 
@@ -226,7 +227,7 @@ def _refuse_length(log: Log, name: str, length: int) -> None:
 
 
 def _refuse_either_order(log: Log, name: str, values: Any) -> None:
-    """Refuse an array if the log's rows were sorted, since its order may be that before or after sorting."""
+    """Refuse an array if the log's rows were sorted, since it may be in the order before or after sorting."""
     if len(values) == len(log) == log.n_given and (values[steps_in_table(log)] != values).any():
         raise InputError(
             f"the rows of {log.name} were sorted when it was read, and {name} may be in the order before or after: "
@@ -257,7 +258,7 @@ def policy_of(log: Log, name: str, given: Any) -> Policy:
 
 
 def component_names(log: Log) -> tuple[tuple[str, ...], ...]:
-    """Names of the observation's components: ours, and those of the table's columns."""
+    """Names of the observation's components: gradtd's, and those of the table's columns."""
     used = next((use.columns for use in log.understood.columns if use.role == "observation"), ())
     return (log.observation_names, used)
 
@@ -302,7 +303,7 @@ def _by_row(log: Log, given: Any) -> bool:
 
 
 def _refuse_almost(log: Log, given: Any) -> None:
-    """Refuse a policy table with many more states than the log and almost as many as the log has rows."""
+    """Refuse a policy table with many more rows than the log has states, and almost as many as the log has rows."""
     rows = log.n_given or len(log)
     near = len(log) / 2 <= len(given) <= 2 * rows
     if log.discrete_observations and near and len(given) > MANY_STATES * (int(log.observations.max()) + 1):
@@ -313,6 +314,6 @@ def _refuse_almost(log: Log, given: Any) -> None:
 
 
 def _in_order(log: Log, values: Any, order: str | None) -> Any:
-    """The rows of the steps."""
+    """The entries of the table's rows in the order of the steps."""
     as_table = order == "table" or (order is None and len(values) != len(log))
     return values[steps_in_table(log)] if as_table else values[: len(log)]

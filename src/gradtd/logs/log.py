@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 class Log:
     """The steps that a behaviour policy produced. Make one with `read_log` or `collect`.
 
-    An episode that *terminated* is over. An episode that was *truncated* was cut off; its last ``next_row`` is the
-    observation that would have come next.
+    An episode that *terminated* reached its end. An episode that was *truncated* was cut off; its last ``next_row`` is
+    the observation that followed.
 
     Parameters
     ----------
     observations
         One row per observation: float64 (rows, k), or int64 (rows,) if it is one discrete number. The observations of
-        the n steps come first, in order, then those that only follow a step.
+        the n steps come first, in order, then those that are only next observations.
     row, next_row
         Step i started from row ``row[i]`` of the observations and led to ``next_row[i]``.
     reward
@@ -51,10 +51,10 @@ class Log:
     rho
         The importance ratio, if the log has it.
     extra
-        Further columns by name.
+        Kept columns by name.
     extra_beyond
-        The same columns for the observations that only follow a step; NaN if such an observation was not a row of the
-        table.
+        The same columns for the observations that are only next observations; NaN if such an observation was not a row
+        of the table.
     given
         The table row of every observation; -1 for one from a column of next observations. None if the observations are
         the steps in the order of the table.
@@ -70,7 +70,7 @@ class Log:
         False if the table did not say whether episodes terminated or were cut off.
     strangers
         Distance between next observations and the observations of the following rows, which should be equal: 0 if they
-        are, 1 if they are as far apart as random rows.
+        are equal, 1 if they are as far apart as random rows.
     rows_alone
         Whether the reader inferred that every row is an episode of one step.
     unmarked
@@ -78,7 +78,7 @@ class Log:
     chosen
         Kept columns that hold a policy's actions: their codes, one per step.
     index
-        The index of the pandas frame that the log was read from; None if it is 0, 1, ...
+        The index of the pandas frame that the log was read from, or None if it is 0, 1, ...
     understood
         How the table was interpreted, and what was guessed; see `Understood`.
     actions_taken
@@ -87,7 +87,7 @@ class Log:
     elapsed
         The time from every step to the next, in gamma's unit. None if steps are evenly spaced.
     of_every_action
-        Kept columns that belong to numbered columns which sum to 1 in every row. They contain the probability of one
+        Kept columns that are among numbered columns that sum to 1 in every row. Each contains the probability of one
         particular action, not of the action taken.
     """
 
@@ -188,7 +188,7 @@ class Log:
 
 
 def merge_notes(notes: Iterable[str]) -> list[str]:
-    """Merge the notes of several chunks: drop repeats, and add up counts at the end.
+    """Merge the notes of several chunks: drop duplicates, and add up the counts at their ends.
 
     >>> merge_notes(["Rows dropped: 2.", "the rows were sorted.", "Rows dropped: 3."])
     ['Rows dropped: 5.', 'the rows were sorted.']
@@ -203,7 +203,7 @@ def merge_notes(notes: Iterable[str]) -> list[str]:
 
 
 def _rows_of(label: str, values: Any, length: int) -> NDArray[np.uint32]:
-    """Row numbers of observations, as read-only arrays, since readers do not check them again."""
+    """Checked row numbers of observations, read-only because they are not checked again."""
     rows = np.asarray(values)
     if rows.dtype.kind not in "iu" or rows.ndim != 1:
         raise InputError(f"{label} must contain whole numbers, one per step, got {rows.dtype} of shape {rows.shape}.")
@@ -218,7 +218,7 @@ def _refuse_unordered(episode: NDArray[Any]) -> None:
     known = episode.dtype.kind in "iu" and episode.ndim == 1 and episode[0] == 0
     grows = known and bool((episode[1:] >= episode[:-1]).all())
     if not grows or np.count_nonzero(begins_episode(episode)) != int(episode[-1]) + 1:
-        raise InputError("the episodes of a log are numbered 0, 1, ... in the order of its steps: see read_log.")
+        raise InputError("the episodes of a log must be numbered 0, 1, ... in the order of its steps: see read_log.")
 
 
 def row_numbers(count: int) -> NDArray[np.uint32]:
@@ -252,7 +252,7 @@ def step_columns(log: Log, count: int | None = None) -> dict[str, Any]:
 
 
 def first_steps(log: Log, count: int) -> tuple[dict[str, list[str]], int]:
-    """The columns of the first steps as text, and how many of the observation are left out."""
+    """The columns of the first steps as text, and the number of observation columns left out."""
     columns = step_columns(log, count)
     hidden = [name for name in log.observation_names if name in columns][SHOWN_OBSERVED:]
     shown = {name: values for name, values in columns.items() if name not in hidden}

@@ -1,5 +1,5 @@
-"""Wraps models of other libraries as functions of observations. They are recognised by their attributes; none is
-imported.
+"""Wraps models of other libraries as functions of observations. They are recognised by their attributes, so no library
+is imported.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _is_module(given: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _Module:
-    """Call a torch network without gradients, in evaluation mode."""
+    """Wraps a torch network, which is called without gradients, in evaluation mode."""
 
     module: Any
 
@@ -72,7 +72,7 @@ class _Module:
 
 @dataclass(frozen=True, eq=False)
 class _Agent:
-    """A Stable-Baselines3 agent: its probabilities if it has a distribution, else its best action.
+    """Wraps a Stable-Baselines3 agent: its probabilities if it has a distribution, else its best action.
 
     Called with observations and actions, it returns densities.
     """
@@ -112,7 +112,7 @@ def densities_of(given: Any) -> Callable[..., Any] | None:
 
 @dataclass(frozen=True, eq=False)
 class _Estimator:
-    """Wrap a model with ``predict`` and, if available, ``predict_proba``, as in scikit-learn and d3rlpy."""
+    """Wraps a model with ``predict`` and, if available, ``predict_proba``, as in scikit-learn and d3rlpy."""
 
     name: str
     model: Any
@@ -142,7 +142,7 @@ class _Estimator:
             )
         if wanted is not None:
             raise InputError(
-                f"{self.name} was fitted to the columns {listed(wanted)}, and the log's are called "
+                f"{self.name} was fitted to the columns {listed(wanted)}, and the log's columns are "
                 f"{listed(self._known())}. Use the same names, or, if they are in the "
                 f"same order, {self.name}=lambda s: model.predict_proba(s)."
             )

@@ -1,7 +1,7 @@
 """Turns in-memory data (rows, episodes, batches over environments, replay buffers) into columns.
 
-Objects of any library are recognised by their attributes (``episodes``, ``rewards``, ``batch_size``), so none is
-imported. The result is a dictionary of columns, which the reader gets through `gradtd.logs.tables.ArrayTable`.
+Objects of any library are recognised by their attributes (``episodes``, ``rewards``, ``batch_size``), so no library is
+imported. The result is a dictionary of columns, which is read through `gradtd.logs.tables.ArrayTable`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CONTAINERS = (
     *("episodes", "trajectories", "trajs", "rollouts", "paths"),
     *("data", "steps", "transitions", "records", "rows"),
 )
-"""Common keys of a dictionary whose only entry is the log."""
+"""Common keys of a dictionary that contains only the log."""
 FLAGS = ("terminated", "truncated")
 OF_BUFFERS = (
     *("observations", "next_observations", "actions", "rewards"),
@@ -47,7 +47,7 @@ LINE = (
 
 @dataclass
 class Columns:
-    """Columns by name, notes on how they were made, and warnings about guesses."""
+    """Columns by name, notes about how they were made, and warnings about guesses."""
 
     values: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -60,7 +60,7 @@ class Columns:
 
 
 def open_data(source: Any, name: str = "data") -> ArrayTable | None:
-    """The table for data in memory; None if their type is unknown."""
+    """The table for data in memory, or None if their type is unknown."""
     found = columns_of(source)
     return None if found is None else found.table(name)
 
@@ -81,7 +81,7 @@ def open_mapping(source: Mapping[Any, Any]) -> ArrayTable:
 
 
 def columns_of(source: Any) -> Columns | None:
-    """The columns of rows, episodes, a batch or a buffer."""
+    """Turn rows, episodes, a batch or a buffer into columns."""
     if _is_tensordict(source):
         return _of_tensordict(source)
     if isinstance(source, Mapping):
@@ -127,19 +127,19 @@ def flattened(source: Mapping[Any, Any], before: str = "") -> dict[str, Any]:
     {'obs.x': [1], 'obs.v': [2], 'next_obs.x': [3], 'reward': [0]}
     """
     flat: dict[str, Any] = {}
-    follow: dict[str, Any] = {}  # replace entries of the same name, which are those of the step before
+    follow: dict[str, Any] = {}  # replaces entries of the same name, which belong to the previous step
     for key, value in source.items():
         name, inside = f"{before}{key}", value if isinstance(value, Mapping) else None
         if inside is not None and name == "next":
             after = flattened(inside)
             follow |= {f"next_{k}" if role_of(k) == "observation" else k: v for k, v in after.items()}
             continue
-        if inside is None or role_of(name) not in (None, *SEVERAL):  # one column by its name: refused, as it is nested
+        if inside is None or role_of(name) not in (None, *SEVERAL):  # refused later, because the column is nested
             made = {name: value}
         else:
             made = flattened(inside, f"{name}.")
         if twice := [one for one in flat.keys() & made.keys() if role_of(one)]:
-            raise InputError(f"two entries are called {twice[0]!r}, as nested entries are: rename one of them.")
+            raise InputError(f"two entries are called {twice[0]!r}, like nested entries: rename one of them.")
         flat |= made
     return flat | follow
 
@@ -249,7 +249,7 @@ def _episode(number: int, given: dict[str, Any]) -> dict[str, Any]:
             continue
         if isinstance(value, str | list | tuple):
             refuse_cut_text(name, [value] if isinstance(value, str) else value)
-        if array.ndim == 0:  # one for the whole episode; an end is that of its last step
+        if array.ndim == 0:  # one value for the whole episode; an end belongs to its last step
             if role in FLAGS:
                 made[name] = (np.arange(length) == length - 1) & _is_true(name, number, array)
             else:
@@ -269,7 +269,7 @@ def _episode(number: int, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_true(name: str, number: int, value: NDArray[Any]) -> bool:
-    """Whether an episode ended in this way, from one value for the whole of it."""
+    """Whether an episode ended in this way, from one value for the whole episode."""
     word = str(value).strip().lower()
     if word not in TRUTHS:
         raise InputError(f"{name!r} of episode {number} must be true or false, or 1 or 0, got {str(value)!r}.")
@@ -280,12 +280,12 @@ def _is_true(name: str, number: int, value: NDArray[Any]) -> bool:
 
 
 def _is_tensordict(source: Any) -> bool:
-    """Whether something is a TensorDict: a mapping that iterates over its rows."""
+    """Whether an object is a TensorDict, a mapping that iterates over its rows."""
     return hasattr(source, "batch_size") and hasattr(source, "to_dict")
 
 
 def _of_tensordict(source: Any) -> Columns:
-    """Rows, or (environments, steps), as collectors give them."""
+    """The columns of a TensorDict of rows or of (environments, steps), as collectors return it."""
     columns, size = flattened(source.to_dict()), tuple(source.batch_size)
     if len(size) != 2 or not _key_of(columns, "reward"):
         return _of_mapping(columns)
@@ -349,11 +349,11 @@ def _of_buffer(source: Any) -> Columns:
     if source.full and type(source).__name__.endswith("ReplayBuffer"):
         order = np.roll(order, -int(source.pos))
     given = {name: getattr(source, name, None) for name in OF_BUFFERS}
-    if getattr(source, "optimize_memory_usage", False):  # next observations are those of the rows after
+    if getattr(source, "optimize_memory_usage", False):  # next observations are those of the following rows
         given["next_observations"] = None
     flat = flattened({name: value for name, value in given.items() if value is not None})
     arrays = {name: array for name, value in flat.items() if (array := _array(value)) is not None and array.ndim}
-    if getattr(source, "generator_ready", False):  # training has laid some of them out, one environment after the other
+    if getattr(source, "generator_ready", False):  # training has already rearranged some of them by environment
         steps, environments = source.rewards.shape
         for name in FLATTENED & set(arrays):
             rest = arrays[name].reshape(environments, steps, *arrays[name].shape[1:])
@@ -363,16 +363,16 @@ def _of_buffer(source: Any) -> Columns:
 
 
 def _without_beginnings(found: Columns, environments: int) -> Columns:
-    """Drop episodes that began before the oldest step, since their start was overwritten."""
+    """Drop episodes that began before the oldest step, because their start was overwritten."""
     episode = found.values["episode"].reshape(environments, -1)
     begun = (episode == episode[:, :1]).reshape(-1)
     if begun.all():
         found.warnings.append(
-            "The buffer has no complete episode: its oldest step was read as a start. If it is none, use a larger one."
+            "The buffer has no complete episode: its oldest step was read as a start. If it is not, use a larger one."
         )
         return found
     found.values = {name: values[~begun] for name, values in found.values.items()}
-    found.notes.append(f"Rows of episodes whose beginning the buffer has overwritten, dropped: {int(begun.sum())}.")
+    found.notes.append(f"Rows dropped, because the start of their episode was overwritten: {int(begun.sum())}.")
     return found
 
 
@@ -380,7 +380,7 @@ def _without_beginnings(found: Columns, environments: int) -> Columns:
 
 
 def _array(value: Any) -> NDArray[Any] | None:
-    """An array of numbers, text or truth values; None if that is impossible."""
+    """An array of numbers, text or truth values, or None if that is impossible."""
     try:
         array = np.asanyarray(plain_array(value))
     except ValueError:
@@ -390,8 +390,8 @@ def _array(value: Any) -> NDArray[Any] | None:
 
 def _joined(name: str, parts: Sequence[NDArray[Any]]) -> Any:
     if len({part.dtype.kind if part.dtype.kind in "UM" else "" for part in parts}) > 1:
-        # NumPy would make text of numbers, and one id of 1 and "1".
-        raise InputError(f"{name!r} is text or a time in some episodes and not in others: make it one type.")
+        # NumPy would turn numbers into text, and merge the ids 1 and "1".
+        raise InputError(f"{name!r} is text or a time in some episodes and not in others: use one type.")
     try:
         return np.concatenate(parts)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Detects numbers that suggest that a log's rows are not what they seem: warnings with a remedy.
+"""Warns about numbers which suggest that a log's rows are not what they seem, and names the remedy.
 
 Tests that need more than one pass over the narrow columns use only the first steps.
 """
@@ -37,8 +37,7 @@ def sentinels(log: Log, roles: Roles) -> tuple[str, ...]:
             if abs(one) > FAR * rest:
                 found.append(
                     f"Column {name!r} is {one:g} in {int(at.sum())} rows and at most {rest:g} in size in all "
-                    f"others. If "
-                    f"that number means a missing value, replace it by NaN and use missing={cure!r}."
+                    f"others. If {one:g} means a missing value, replace it by NaN and use missing={cure!r}."
                 )
     return tuple(found)
 
@@ -59,7 +58,7 @@ def _names_observed(log: Log, roles: Roles) -> Sequence[str]:
 
 
 def signs(log: Log, roles: Roles, table: Table) -> Iterator[str]:
-    """Warnings derived from the numbers of a log, and from the index of a frame."""
+    """Warnings about the numbers of a log and the index of a frame."""
     yield from index_signs(log, table, roles)
     yield from sentinels(log, roles)
     if "next_observation" in roles.several:
@@ -75,9 +74,9 @@ def signs(log: Log, roles: Roles, table: Table) -> Iterator[str]:
 
 
 MANY_VALUES = 0.1
-"""Share of distinct values among the rows above which equal values are no coincidence."""
+"""Above this share of distinct values, equal values in two rows are no coincidence."""
 MOST_SEEN = 200
-"""Maximum number of components of an observation to test."""
+"""Maximum number of observation components to test."""
 FEW_ROWS = 20
 """Minimum number of rows or episodes for a pattern in all of them to count."""
 
@@ -93,8 +92,8 @@ def copies(log: Log, roles: Roles) -> tuple[str, ...]:
         others.append((roles.several["action"][0], "action", log.action[:n]))
     for name, column in zip(_names_observed(log, roles), seen.T, strict=False):
         found += [
-            f"Column {name!r} of the observation is the {what} of the same row ({other!r}), or a multiple of it. What "
-            f"happens at a step must not be known before it: leave it out, columns={{'observation': [...]}}."
+            f"Column {name!r} of the observation is the {what} of the same row ({other!r}), or a multiple of it. An "
+            f"observation must not contain what happens after it: leave it out, columns={{'observation': [...]}}."
             for other, what, values in others
             if other != name and _linear(column, values)
         ]
@@ -107,7 +106,7 @@ def _first_seen(log: Log) -> NDArray[Any]:
 
 
 def _linear(one: NDArray[Any], other: NDArray[Any]) -> bool:
-    """Whether one column is a line of another that varies."""
+    """Whether one column is a linear function of another, which must vary."""
     with np.errstate(over="ignore", invalid="ignore"):
         a, b = one - one.mean(), other - other.mean()
         size = float(a @ a) * float(b @ b)
@@ -131,16 +130,15 @@ def doubled(log: Log) -> tuple[str, ...]:
     if not often and (len(runs) < FEW_ROWS or (runs % 2).any()):
         return ()
     return (
-        f"{same.mean():.0%} of the rows equal the row before in every column read. If a join doubled them, drop the "
-        "copies before reading (drop_duplicates), or give a column t that counts steps and duplicates='drop'.",
+        f"{same.mean():.0%} of the rows equal the previous row in every column read. If a join doubled them, drop the "
+        "copies before reading (drop_duplicates), or add a column t that counts steps and use duplicates='drop'.",
     )
 
 
 MOST_DOUBLED = 0.05
 """Maximum share of rows that may equal the previous row, if there are many distinct numbers."""
 STEADIER = 0.1
-"""Maximum ratio of the squared errors of reward differences to those of rewards for rewards to count as running
-totals."""
+"""Rewards count as running totals if the variance of their differences is at most this share of their own variance."""
 
 
 def totals(log: Log, roles: Roles) -> tuple[str, ...]:
@@ -171,7 +169,7 @@ def totals(log: Log, roles: Roles) -> tuple[str, ...]:
 
 
 def zeros(log: Log, roles: Roles) -> tuple[str, ...]:
-    """A warning if some rewards are 0, far from all others, anywhere in an episode."""
+    """A warning if some rewards are 0 and far from all other rewards."""
     none = log.reward == 0
     if not 0 < none.mean() <= 0.5:
         return ()
@@ -189,9 +187,9 @@ def zeros(log: Log, roles: Roles) -> tuple[str, ...]:
 
 
 FEWEST_FILLED = 0.01
-"""Share of rows with one number from which it may have replaced missing ones."""
+"""If a number has at least this share of the rows, it may have replaced missing numbers."""
 SAMPLED = 4000
-"""Rows, from the whole log, in which such a number is looked for."""
+"""Number of rows, spread over the whole log, that are searched for such a number."""
 
 
 def means(log: Log, roles: Roles) -> tuple[str, ...]:
@@ -219,7 +217,7 @@ def means(log: Log, roles: Roles) -> tuple[str, ...]:
 
 
 def filled_ratios(log: Log, roles: Roles) -> tuple[str, ...]:
-    """A warning if ratios are 1 in some rows, and not in others of the same episode, observation and action."""
+    """A warning if ratios are 1 in some rows, but not in others with the same episode, observation and action."""
     n = min(len(log), MOST_STEPS)
     if log.rho is None or log.action is None or not (log.discrete_observations and log.discrete_actions):
         return ()
@@ -232,14 +230,14 @@ def filled_ratios(log: Log, roles: Roles) -> tuple[str, ...]:
         if mixed[one].mean() < 0.5:
             return ()
     return (
-        f"Column {roles.single.get('rho', 'rho')!r} is exactly 1 in {one.mean():.0%} of the rows, and another number "
-        "in rows with the same observation and action. If 1 replaced missing ratios, leave them as NaN and use "
+        f"Column {roles.single.get('rho', 'rho')!r} is exactly 1 in {one.mean():.0%} of the rows, but a different "
+        "number in rows with the same observation and action. If 1 replaced missing ratios, leave them as NaN and use "
         "missing='drop'.",
     )
 
 
 def reset_rows(log: Log) -> tuple[str, ...]:
-    """A warning if the first row of every episode is no decision."""
+    """A warning if the first row of every episode is not a decision."""
     first = np.asarray(log.starts)
     chance = log.behaviour if log.behaviour is not None else log.rho
     if len(first) < FEW_ROWS or len(log) < 2 * len(first) or chance is None or log.action is None:
@@ -258,7 +256,7 @@ def reset_rows(log: Log) -> tuple[str, ...]:
 
 
 def same_policy(log: Log, roles: Roles) -> tuple[str, ...]:
-    """A warning if two columns of probabilities are one policy's."""
+    """A warning if two columns of probabilities belong to one policy."""
     if log.target is None or log.behaviour is None or log.rho is not None:
         return ()
     if len(log) < FEW_ROWS or not np.ptp(log.behaviour) or (log.target != log.behaviour).any():
@@ -274,11 +272,11 @@ def index_signs(log: Log, table: Table, roles: Roles) -> tuple[str, ...]:
     """A warning if a frame's index shows that rows were reordered or removed, and no column t does."""
     index = getattr(table, "index", None)
     if index is None or roles.alone or "t" in roles.single or index.dtype.kind not in "iu" or not index.is_unique:
-        return ()  # not unique: of several frames
+        return ()  # not unique: from several frames
     if not index.is_monotonic_increasing:
         return (
-            "The rows of the frame are not in the order of its index, and no column t says their order. If they were "
-            "shuffled or sorted by something else than the time, frame.sort_index() restores it; if their order is "
+            "The rows of the frame are not in the order of its index, and no column t gives their order. If they were "
+            "shuffled or sorted by something other than time, frame.sort_index() restores it; if their order is "
             "right, use frame.reset_index(drop=True).",
         )
     at = np.asarray(index)[slice(None) if log.given is None else log.given[: len(log)]]
@@ -317,8 +315,8 @@ def mixed_users(log: Log, table: Table, roles: Roles, unread: Sequence[str]) -> 
         apart, within = _step_sizes(seen)[inside], _step_sizes(seen[order])[own]
         if len(within) and within.mean() < CLOSER * apart.mean():
             return (
-                f"Episodes were cut after rows that end one, in the order of the table, and rows of several "
-                f"{name!r} are mixed in them: rows of one are more similar to each other. Say columns={{'user': "
+                f"Episodes were split after rows that end one, in the order of the table, and rows of several "
+                f"{name!r} are mixed in them: rows of one are more similar to each other. Use columns={{'user': "
                 f"{name!r}}}.",
             )
     return ()
@@ -328,6 +326,6 @@ MOST_MIXED, CLOSER = 0.2, 0.7
 
 
 def _step_sizes(seen: Floats) -> Floats:
-    """Squared distances of rows from those before, each column in units of its variance."""
-    with np.errstate(over="ignore", invalid="ignore"):  # near the largest numbers; nan is no sign of anything
+    """Squared distances of rows from their previous rows, each column in units of its variance."""
+    with np.errstate(over="ignore", invalid="ignore"):  # near the largest numbers; NaN gives no warning
         return np.asarray((np.diff(seen, axis=0) ** 2 / np.maximum(seen.var(axis=0), 1e-300)).sum(axis=1))

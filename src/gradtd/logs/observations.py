@@ -1,4 +1,4 @@
-"""The observations of a log, each stored once and written directly to its final place."""
+"""Reads the observations of a log, each stored once and written directly to its final place."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gradtd.logs.tables import Piece, Table, refuse_merged
 
 
 class _Extras:
-    """Collects next observations from which no step starts, each with the step before it."""
+    """Collects next observations from which no step starts, each with the step that led to it."""
 
     def __init__(self) -> None:
         self.steps: list[Integers] = []
@@ -38,7 +38,7 @@ class _Extras:
         row_numbers(n + len(steps))
         where = np.empty(len(steps), np.int64)
         where[np.argsort(steps, kind="stable")] = np.arange(len(steps))
-        if len(observations) < n + len(steps):  # more of them differ than expected; this may copy
+        if len(observations) < n + len(steps):  # more next observations differ than expected; this may copy
             observations.resize((n + len(steps), *observations.shape[1:]), refcheck=False)
         begin = 0
         for rows in self.rows:
@@ -51,7 +51,7 @@ class _Extras:
 def read_observations(
     table: Table, roles: Roles, steps: Steps, length: int, progress: Progress | None, notes: list[str]
 ) -> tuple[Any, NDArray[np.uint32]]:
-    """All observations, those of the steps first, and the row of each step's next observation."""
+    """Read all observations, those of the steps first, and the row of each step's next observation."""
     now, after = roles.several["observation"], roles.several.get("next_observation", [])
     total = length * (2 if after else 1)
     report = progress or (lambda done, total: None)
@@ -78,7 +78,7 @@ def read_observations(
             report(length + begin + len(block), total)
         if differ:
             notes.append(
-                "Next observations inside an episode that differ from the following row's observation, kept as given: "
+                "Next observations inside an episode that differ from the observation of the following row (kept): "
                 f"{differ}."
             )
     observations = extras.append_to(observations, next_row)
@@ -132,14 +132,12 @@ def _joined(parts: list[Piece], scratch: NDArray[Any]) -> tuple[NDArray[Any], ND
 
 
 def _known_extras(steps: Steps) -> int:
-    """Number of next observations that are certainly stored. Others are stored only if they differ from the next
-    row.
-    """
+    """Number of next observations that are always stored. Others are stored only if they differ from the next row."""
     return int((steps.serves >= 0).sum() + (steps.own & ~steps.follower).sum())
 
 
 def _room(table: Table, columns: list[str], n: int, block: NDArray[Any]) -> NDArray[Any]:
-    """Memory for the observations: whole numbers if a single whole-number column is the observation."""
+    """Allocate the observations: whole numbers if the observation is a single column of whole numbers."""
     if block.ndim == 1 and block.dtype.kind in "biu" and table.sure and table.kinds[columns[0]] in ("whole", "truth"):
         return np.empty(n, np.int64)
     return np.empty((n, 1 if block.ndim == 1 else block.shape[1]), np.float64)
@@ -195,7 +193,7 @@ def _refuse_unusable(
     begin: int,
     at: Integers | None = None,
 ) -> None:
-    """Name the column and row of the first entry that is missing or not finite."""
+    """Raise an error that names the column and row of the first entry that is missing or not finite."""
     bad = ~np.isfinite(block) if block.dtype.kind == "f" else None
     if missing is not None:
         bad = missing if bad is None else bad | missing
@@ -213,14 +211,17 @@ def _refuse_unusable(
 def _refuse_half_given(
     columns: list[str], begin: int, at: Integers, block: NDArray[Any], missing: NDArray[np.bool_] | None
 ) -> None:
-    """A next observation is missing as a whole or not at all."""
+    """Refuse a next observation that is missing in part."""
     given = ~np.isnan(block[at]) if block.dtype.kind == "f" else np.ones(block[at].shape, bool)
     if missing is not None:
         given &= ~missing.reshape(block.shape)[at]
     if given.any():
         row = begin + int(at[np.argwhere(given)[0][0]])
         raise RowError(
-            f"the next observation of row {row} has {columns[0]!r} missing, but not all of {listed(columns)}.", row
+            f"the next observation of row {row} lacks {columns[0]!r}, but not all of {listed(columns)}: fill it in, or "
+            "leave "
+            f"all of them empty.",
+            row,
         )
 
 
@@ -229,12 +230,12 @@ def _shaped(columns: list[str], block: NDArray[Any], observations: NDArray[Any])
     width = 1 if block.ndim == 1 else block.shape[1]
     room = 1 if observations.ndim == 1 else observations.shape[1]
     if width != room:
-        raise InputError(f"an observation has {room} numbers, but {listed(columns)} gives {width}.")
+        raise InputError(f"an observation has {room} numbers, but {listed(columns)} has {width}.")
     return block.reshape(len(block), *observations.shape[1:])
 
 
 def _discrete_if_whole(table: Table, columns: list[str], observations: NDArray[Any]) -> NDArray[Any]:
-    """A single column of whole numbers is discrete."""
+    """Make a single column of whole numbers discrete."""
     if table.sure or len(columns) > 1 or table.kinds[columns[0]] not in ("whole", "truth"):
         return observations
     values = observations[:, 0]

@@ -1,7 +1,7 @@
 """Plans how a Parquet log of any size is cut into parts, without reading all of it.
 
 Only the episode column is read, or the columns that mark ends. 16 bytes are kept per episode. Parts are consecutive
-whole episodes, cut by the number of rows alone, so they do not depend on the number of files or workers.
+whole episodes. Only the number of rows determines the cuts, so they do not depend on the number of files or workers.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from gradtd.logs.tables import arrow_kind, arrow_piece, refuse_cut_text, refuse_
 ROWS_OF_A_PART = 1_000_000
 """Approximate number of rows per part: about a second of work, and sums of a few megabytes."""
 BATCH, NUMBERS_OF_A_BATCH, FEWEST_ROWS = 100_000, 2**22, 4096
-"""Limits of one read: a maximum of rows, about this many numbers (34 MB), and a minimum of rows."""
+"""Limits of one read: the maximum number of rows, the approximate number of values (34 MB), the minimum of rows."""
 
 
 class Stretch(NamedTuple):
-    """A row group of a file, the number of its first row in the log, and types of columns where files differ."""
+    """A row group of a file, the log's number of its first row, and the column types on which files must agree."""
 
     path: Path
     group: int
@@ -63,7 +63,7 @@ class Part:
             yield from _tables(file, stretch, first, last, columns, rows)
 
     def chunks(self, columns: Sequence[str], rows: int | None = None) -> Iterator[tuple[Any, Integers, Words]]:
-        """The same, cut between episodes: tables, where each episode begins in them, and the episodes' hashes."""
+        """`batches` cut between episodes: the tables, where each episode begins in them, and the episodes' hashes."""
         import pyarrow as pa
 
         _refuse_long(int(np.diff(self.begins).max()), columns)
@@ -83,14 +83,13 @@ class Part:
 
 
 def _refuse_long(rows: int, columns: Sequence[str]) -> None:
-    """Episodes are read whole, however small their file is."""
+    """Refuse episodes that do not fit into memory: they are read whole, and a small file can hold a long one."""
     what = f"an episode, or a sample of episodes, of {rows:,} rows"
     refuse_beyond_memory(8.0 * rows * len(columns), what, "cut it into several, or read fewer columns")
 
 
 def _opened(stretches: Sequence[Stretch]) -> Iterator[tuple[Any, Stretch]]:
-    """Every stretch with its file, opened once, because reading its metadata takes time proportional to its list of
-    stretches."""
+    """Every stretch with its open file. A file is opened once, because reading its metadata takes time."""
     for path, here in itertools.groupby(stretches, key=lambda stretch: stretch.path):
         with reading(path, ParquetTable._open, path) as file:
             yield from ((file, stretch) for stretch in here)
@@ -116,10 +115,10 @@ def _tables(
 
 
 def _refuse_short(stretch: Stretch, at: int, last: int) -> None:
-    """Refuse a file with fewer rows than its metadata say."""
+    """Refuse a file with fewer rows than its metadata state."""
     if at < min(last, stretch.first + stretch.rows):
         raise InputError(
-            f"{stretch.path.name!r} has fewer rows than its metadata say: it may be damaged or cut short. Write it "
+            f"{stretch.path.name!r} has fewer rows than its metadata state: it may be damaged or truncated. Write it "
             "again."
         )
 
@@ -152,11 +151,11 @@ class Survey:
 
     @cached_property
     def taken(self) -> Integers:
-        """The numbers of the episodes that are not left out."""
+        """The numbers of the included episodes."""
         return np.arange(len(self.hashes)) if self.labels is None else np.flatnonzero(self.labels >= 0)
 
     def column(self, name: str) -> Iterator[tuple[int, Column]]:
-        """A column of the files, some rows at a time, each time with the number of the first of them."""
+        """A column of the files in pieces, each with the number of its first row."""
         for file, stretch in _opened(self.stretches):
             at = stretch.first
             for table in _read(file, stretch, 8 * BATCH, [name]):
@@ -164,7 +163,8 @@ class Survey:
                 at += len(table)
 
     def shared(self) -> int:
-        """Number of episode ids that occur in several files: one episode that continues, or several with one id."""
+        """Number of episode ids that occur in several files: an episode that continues, or several episodes with one
+        id."""
         if self.grouped:
             return self.spanning
         number = np.cumsum([0, *(a.path != b.path for a, b in itertools.pairwise(self.stretches))])
@@ -287,7 +287,7 @@ class _Ends:
             ends = np.logical_or.reduce([columns[role].flags() for role in ENDS if role in columns])
             t = columns["t"].times()[0] if "t" in columns else None
         except InputError as error:
-            raise InputError(f"{error} Row 0 is row {self.counter.rows} of the log.") from None
+            raise InputError(f"{error} Row 0 there is row {self.counter.rows} of the log.") from None
         return self.counter.number(ends, t)
 
 
@@ -318,7 +318,7 @@ ROWS_OF_A_BUCKET = 500_000
 def bring_together(
     survey: Survey, by: list[str], columns: Sequence[str], folder: Path, progress: Progress | None = None
 ) -> list[Path]:
-    """Write these columns to files of this folder in which the rows of an episode are together, sorted by some of them.
+    """Rewrite these columns to files in a folder in which the rows of every episode are together and sorted.
 
     The first sort column is the episode. Rows that are equal in all sort columns keep their order.
     """

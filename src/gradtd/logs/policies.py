@@ -1,7 +1,7 @@
 """Turns a policy, in any form, into probabilities. No other module does this.
 
-A policy is first called with a few rows. Its answer shows how to call it; an answer that does not fit is explained in a
-message.
+A policy is first called with a few rows, and its answer shows how to call it. A message explains an answer that does
+not fit.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from gradtd.logs.tables import plain_array
 CHUNK = 65_536
 """Number of observations per call of a policy."""
 ASKED_TWICE = 50
-"""Number of observations with which a policy that returns actions is called twice, to detect random actions."""
+"""A policy that returns actions is called twice with this number of observations, to detect random actions."""
 
 Policy = Callable[[NDArray[Any]], Floats]
 """A policy's probabilities of all actions, one row per observation."""
 States = Mapping[int, Any] | Mapping[float, Any] | Mapping[tuple[float, ...], Any]
-"""A policy by its states: their actions, or their probabilities."""
+"""A policy as a dictionary from states to actions or probabilities."""
 
 
 class Predicts(Protocol):
@@ -50,7 +50,7 @@ class Predicts(Protocol):
 
 
 GivenPolicy = str | Callable[..., Any] | ArrayLike | States | Predicts
-"""Accepted forms of a policy: a function, model, table, dictionary, array, columns, or a word."""
+"""The accepted forms of a policy: a function, model, table, dictionary, array, columns, or a word."""
 WORDS = ("behaviour", "estimate", "uniform")
 """Words that are not column names."""
 WAYS = "the probabilities of all actions, shape ({rows}, {actions}), or one action for each"
@@ -69,7 +69,8 @@ def as_policy(
     """``policy(observations) -> probabilities (n, actions)``, checked at every call.
 
     A table [states, actions] is for discrete observations. ``more`` allows more actions than ``n_actions``, for example
-    if only those were seen; "uniform" is over these. ``labels`` are the names of the actions, if they are not 0, 1, ...
+    if the log may lack some; "uniform" is over ``n_actions``. ``labels`` are the names of the actions, if they are not
+    0, 1, ...
     """
     if isinstance(policy, Asked):
         return policy
@@ -87,7 +88,7 @@ def as_policy(
 
 
 def is_constant(policy: Any) -> bool:
-    """Whether a policy is one action: a number, True or False, a label."""
+    """Whether a policy always takes the same action, given as a number, True or False, or a label."""
     return isinstance(policy, str | int | np.integer | np.bool_ | float)
 
 
@@ -157,8 +158,8 @@ class Asked:
         return found.reshape(-1) if found is not None and found.size != 1 else found
 
     def _find_mode(self, observations: NDArray[Any]) -> str:
-        """Call with a few rows: a number different from that of actions and components, so that shapes are
-        unambiguous.
+        """Call the policy with a few rows; their number differs from those of actions and components, so that shapes
+        are unambiguous.
         """
         width = 1 if observations.ndim == 1 else observations.shape[1]
         count = next(k for k in (2, 3, 4, 5) if k not in (self.actions.count, width))
@@ -203,7 +204,7 @@ class Asked:
         same = np.allclose(first, alone, atol=1e-3) if first.dtype.kind in "biuf" else (first == alone).all()
         if not same:
             raise InputError(
-                f"{self.name} gives another answer for an observation when it is called with it alone: it uses the "
+                f"{self.name} returns something else for an observation when it is called with it alone: it uses the "
                 "other observations, such as their mean. Compute such numbers once, in advance."
             )
 
@@ -218,7 +219,7 @@ class Asked:
             said.append(settled(answers))
         if said[0].shape != said[1].shape or (said[0] != said[1]).any():
             raise InputError(
-                f"{self.name} returned other actions when it was called again with the same observations: it draws "
+                f"{self.name} returned different actions when it was called again with the same observations: it draws "
                 f"them at random. Return {self._wanted('n')} that does not change."
             )
 
@@ -265,7 +266,7 @@ class Asked:
 
 @dataclass(frozen=True, eq=False)
 class _States:
-    """A dictionary {state: action} or {state: probabilities}."""
+    """A policy from a dictionary {state: action} or {state: probabilities}."""
 
     name: str
     states: Mapping[Any, Any]
@@ -281,7 +282,8 @@ class _States:
             key = self._label(state)
         if key not in self.known:
             raise InputError(
-                f"{self.name} has no entry for the observation {_shown(state)}; it has {len(self.known)}, for example "
+                f"{self.name} has no entry for the observation {_shown(state)}; it has {len(self.known)} entries, for "
+                "example "
                 f"{_shown(next(iter(self.states), None))}."
             )
         return self.known[key]
@@ -311,7 +313,7 @@ def _shown(state: Any) -> str:
 def _from_table(name: str, policy: Any, n_actions: int, discrete: bool, more: bool) -> Policy:
     if not discrete:
         raise InputError(
-            f"a table for {name} needs discrete observations, and the log's are real numbers: give a function "
+            f"a table for {name} needs discrete observations, and the log's are continuous: give a function "
             "policy(observations) that returns probabilities (n, actions), or an array with one row per row of the log."
         )
     table = checked_probabilities(name, policy, None, n_actions, more)
@@ -325,7 +327,7 @@ def _from_table(name: str, policy: Any, n_actions: int, discrete: bool, more: bo
 
 
 def takes_two(function: Any) -> bool:
-    """Whether a function needs a second argument: actions for densities, a generator for samplers."""
+    """Whether a function needs a second argument: actions if it returns densities, a generator if it samples."""
     try:
         needed = [
             one

@@ -37,12 +37,12 @@ class Ratios:
     notes
         Warnings to show.
     unseen
-        A sentence that names the target's actions which the log never took.
+        A sentence that names the target's actions that the log lacks.
     unseen_mass
         The target's probability of these actions, averaged over the log's observations. None if the target's other
         probabilities are unknown.
     unseen_pairs
-        The same for actions never taken in the same state, if observations are discrete.
+        The same for actions that the log never took in the same state, if observations are discrete.
     target, behaviour
         The two policies' probabilities of the actions taken.
     model, other
@@ -51,8 +51,8 @@ class Ratios:
         Number of clipped ratios.
     shares
         The target's probability of each discrete action, by code, averaged over the log's observations. If only the
-        probabilities of the actions taken are known, it is estimated by importance weights. None for real or no
-        actions.
+        probabilities of the actions taken are known, it is estimated by importance weighting. None if actions are
+        continuous or unknown.
     doubt
         Evidence against the probabilities; see `gradtd.logs.calibration`. None if there is none.
     """
@@ -84,11 +84,11 @@ def ratios(log: Log, target: Any = None, *, behaviour: Any = None, clip: float |
     log
         The log.
     target
-        None for the log's own (target over behaviour, else its column rho); "behaviour" for rho = 1; "uniform"; the
-        name of a kept column of probabilities of the actions taken, or the names of the columns of every action's; an
+        None for the log's own (target over behaviour, or its column rho); "behaviour" for rho = 1; "uniform"; the
+        name of a kept column with the probabilities of the actions taken, or the names of one column per action; an
         array of either, one row per step or per row of the table that the log was read from (`Probabilities`); a table
-        [states, actions]; a function policy(observations) that returns probabilities (n, actions), or one action per
-        observation, or, where actions are continuous, policy(observations, actions) that returns densities.
+        [states, actions]; a function policy(observations) that returns probabilities (n, actions) or one action per
+        observation; if actions are continuous, a function policy(observations, actions) that returns densities.
     behaviour
         The same for the behaviour policy, or "estimate" to fit a model.
     clip
@@ -189,7 +189,7 @@ def _behaviour(log: Log, behaviour: Any, seed: int) -> tuple[Floats, tuple[str, 
 
 @dataclass(frozen=True, eq=False)
 class _Chances:
-    """The probability of each action taken, and the mass on actions the log never took, if known."""
+    """The probability of each action taken, and the mass on actions that the log never took, if known."""
 
     taken: Floats
     unseen: str | None = None
@@ -226,7 +226,7 @@ def _column(log: Log, name: str, given: str, real_action: bool) -> Floats:
         actions = f", or one of the actions, {listed(log.action_labels)}" if log.action_labels else ""
         raise InputError(
             f"{name} must be {also} or the name of a kept column{actions}, got {given!r}; kept are "
-            f"{listed(log.extra)}: give the name to read_log(keep=...)."
+            f"{listed(log.extra)}: add the name to read_log(keep=...)."
         )
     if given in log.of_every_action:
         raise InputError(
@@ -237,7 +237,7 @@ def _column(log: Log, name: str, given: str, real_action: bool) -> Floats:
     values = log.extra[given]
     if (values <= 0).all() and (values < 0).any():
         raise InputError(
-            f"column {given!r} contains logarithms (none is above 0) of probabilities: exponentiate them, "
+            f"column {given!r} contains logarithms of probabilities (no number is above 0): exponentiate them, "
             'or read with log_probabilities="convert".'
         )
     return check_chances(f"column {given!r}", values, name, real_action, steps_in_table(log))

@@ -56,7 +56,7 @@ def read_log(
 ) -> Log:
     """Read the steps that a policy produced into a `Log`.
 
-    ``log.understood`` says how the table was interpreted, ``log.notes`` what was changed.
+    ``log.understood`` describes how the table was interpreted, ``log.notes`` what was changed.
 
     Parameters
     ----------
@@ -66,33 +66,33 @@ def read_log(
         unchanged.
     columns
         Maps gradtd's names to the table's: episode, user (with several episodes in sequence), t, start, observation,
-        next_observation, action, reward, terminated, truncated, behaviour, target, rho. None for a column that is not
-        to be used. Common names are recognised without a mapping.
+        next_observation, action, reward, terminated, truncated, behaviour, target, rho. None excludes a column. Common
+        names are recognised without a mapping.
     keep
-        Names of further columns to keep, for example another policy's probabilities.
+        Names of other columns to keep, for example another policy's probabilities.
     log_probabilities
-        "convert" takes exp of log-probabilities, also in kept columns with no number above 0 and some below. "refuse"
-        raises an error if a probability column holds logarithms.
+        "convert" takes exp of log-probabilities, also in kept columns without a number above 0 and with some below.
+        "refuse" raises an error if a probability column contains logarithms.
     duplicates
         "drop" drops rows that equal another row in every column read.
     order
         "refuse" raises an error for rows out of order and keeps the order of the episodes. "sort" sorts.
     one_step
-        True takes every row as an episode of one step, as in the log of a bandit, and ignores columns that say
-        otherwise. The default does so only if no column gives episodes, times or next observations.
+        True takes every row as an episode of one step, as in the log of a bandit, and ignores columns that contradict
+        this. The default does so only if no column gives episodes, times or next observations.
     actions
-        All discrete actions in the order that a policy's probabilities have. By default whole numbers are their own
+        All discrete actions in the order of a policy's probabilities. By default whole numbers are their own
         codes, categories keep their order, and text is in alphabetical order.
     time_limit
         The step limit of the environment: an episode that ends at exactly this step counts as truncated.
     missing
-        What to do about missing values: "refuse" raises an error with the columns and counts. "drop" drops the rows,
+        How to handle missing values: "refuse" raises an error with the columns and counts. "drop" drops the rows,
         and with each of them the step before it. "indicator" replaces them by the column's mean and adds a column that
         marks them.
     progress
         A function ``progress(done, total)``, called as observations are read.
     **unknown
-        Refused, with the nearest spelling.
+        Refused with a suggestion.
 
     >>> log = read_log({"episode": [0, 0, 1], "obs": [3, 4, 3], "reward": [0, 1, 5], "terminated": [0, 1, 1]})
     >>> log
@@ -124,8 +124,8 @@ class LogReader:
     """Reads tables into logs, whole or chunk by chunk, in the same way.
 
     The first nine fields are the arguments of `read_log`. `for_chunks` makes a reader of chunks, whose columns are
-    already assigned. It needs the ``facts`` of the whole log: `scan` every chunk and merge the results. ``whole`` has
-    the roles of the whole table, and its columns.
+    already assigned. It needs the ``facts`` of the whole log: `scan` every chunk and merge the results. ``whole`` holds
+    the roles and the columns of the whole table.
     """
 
     columns: Mapping[str, Any] | None = None
@@ -169,8 +169,8 @@ class LogReader:
             )
         if "start" in roles.single and "episode" not in roles.single:
             raise InputError(
-                f"column {roles.single['start']!r} says where episodes begin, which a log that is read in parts cannot "
-                "use: number the episodes in a column, or give in_parts=False."
+                f"column {roles.single['start']!r} marks where episodes begin, which is not supported for a log "
+                "that is read in parts: number the episodes in a column, or give in_parts=False."
             )
         if not roles.alone:
             roles.single["episode"] = EPISODE
@@ -178,7 +178,7 @@ class LogReader:
         return replace(self, roles=roles, whole=(self.resolve(kinds), tuple(kinds)))
 
     def needed(self, kinds: Mapping[str, str]) -> list[str]:
-        """The columns a chunk must have. One action-probability column implies those of all actions."""
+        """The columns that a chunk must have. A column of one action's probability implies those of all actions."""
         assert self.roles is not None
         beside = (other for name in self.roles.keep for other in numbered_like(name, kinds))
         return [name for name in dict.fromkeys([*self.roles.columns, *beside]) if name != EPISODE]
@@ -194,7 +194,7 @@ class LogReader:
         return Roles(single, several, keep=self.roles.keep, clock=self.roles.clock)
 
     def scan(self, rows: Any, begins: Integers) -> Facts:
-        """The facts of some whole episodes: an Arrow table of the columns `scanned`, and where each begins."""
+        """The facts of whole episodes, from an Arrow table of the columns `scanned` and their first rows."""
         roles = self._scanned_roles()
         found, _ = gather(_with_episodes(rows, begins, ""), roles)
         t, counted = found["t"].times() if "t" in roles.single else (None, False)
@@ -203,7 +203,7 @@ class LogReader:
         return facts_of(found, roles, smallest_stride(Rows(episode, t, counted, None, None, nothing), self.order))
 
     def read_chunk(self, rows: Any, begins: Integers, name: str) -> Log:
-        """Read whole episodes from an Arrow table that begin in these rows. A kept column numbers them."""
+        """Read the whole episodes of an Arrow table, which begin at these rows. An added column numbers them."""
         return self.read(_with_episodes(rows, begins, name))
 
     def read(self, table: Table, progress: Progress | None = None) -> Log:
@@ -243,7 +243,7 @@ class LogReader:
         narrow_columns.refuse_unknown_next(next_state, steps, roles)
         # All narrow columns are checked before the observations are read.
         reward, logs = found["reward"].numbers(), self.log_probabilities
-        by_letters = getattr(table, "by_letters", ())  # categories that nobody ordered
+        by_letters = getattr(table, "by_letters", ())  # categories without a chosen order
         action, labels, order = code_actions(found, roles, facts, self.actions, by_letters)
         known = labels or _codes_taken(facts, None)
         codes = {name: chosen_actions(found[f"keep.{name}"], labels, known) for name in roles.keep if name != EPISODE}
@@ -383,7 +383,7 @@ def _codes_taken(facts: Facts, labels: tuple[Any, ...] | None) -> Integers | Non
 
 
 def _beyond(values: NDArray[Any], given: Integers | None, n_steps: int) -> NDArray[Any]:
-    """A column's values for observations that only follow a step; NaN if they were not rows."""
+    """A column's values for observations that are only next observations; NaN if they were not rows."""
     rows = np.zeros(0, np.int64) if given is None else given[n_steps:]
     return np.where(rows >= 0, values[rows], np.nan)
 

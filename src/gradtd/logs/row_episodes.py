@@ -1,4 +1,4 @@
-"""Rows and their episodes: numbers for episodes without ids, and messages about rows that do not fit."""
+"""Numbers episodes without ids, and explains rows that do not fit their episode."""
 
 from __future__ import annotations
 
@@ -54,21 +54,21 @@ class EpisodeCounter:
 
 SORTED = 'sort the rows by t, as read_log(order="sort") does'
 FEW_GAPS = 100
-"""Gaps in t give a warning if at least one row in this many is before one."""
+"""Gaps in t give a warning if at least one row in this number precedes a gap."""
 FEW_LOST = 5
-"""Dropped episodes give a warning if they are at least one in this many."""
+"""Dropped episodes give a warning if they are at least one in this number."""
 
 
 def pieces_told(rows: Rows, episode: Integers, at: int) -> str:
-    """The message about an episode whose rows are in several pieces, the second one from row ``at``."""
+    """The message about an episode whose rows are not contiguous; its second piece begins at row ``at``."""
     first = int(np.flatnonzero(episode == episode[at])[0])
-    told = f"rows {first} and {at} have the same {rows.name!r}, and rows of others are between them: "
+    told = f"rows {first} and {at} have the same {rows.name!r}, with rows of other episodes between them: "
     if rows.t is not None:
         return f"{told}{SORTED}."
     return (
-        f"{told}if several were recorded at once and the rows are in the order of time, sort them, "
+        f"{told}if several episodes were recorded at once and the rows are in the order of time, sort them, "
         f"frame.sort_values({rows.name!r}, kind='stable'), or name a column to sort by, columns={{'t': ...}}; if two "
-        "episodes share a number, give each its own."
+        "episodes share a number, give each its own number."
     )
 
 
@@ -78,13 +78,13 @@ def gap_warning(goes_on: Flags, follower: Flags, rows: Rows) -> tuple[str, ...]:
     if not lost or lost * FEW_GAPS < goes_on.sum():
         return ()
     return (
-        f"t jumps after {lost} of {int(goes_on.sum())} rows, so the rows after them were treated as missing. If t is "
+        f"t jumps after {lost} of {int(goes_on.sum())} rows, so gradtd assumes that rows are missing there. If t is "
         'a timestamp and does not count steps, use columns={"timestamp": ...} with its name.',
     )
 
 
 def late_warning(rows: Rows, at: Any, goes_on: Flags) -> tuple[str, ...]:
-    """A warning if some episodes begin at a later t than others, or than 1, so that their first rows are missing."""
+    """A warning if some episodes begin at a later t than others, or later than 1: their first rows may be missing."""
     if rows.t is None or not rows.counted or rows.cut or rows.episode is None or not goes_on.any():
         return ()
     t = rows.t[at]
@@ -92,11 +92,12 @@ def late_warning(rows: Rows, at: Any, goes_on: Flags) -> tuple[str, ...]:
     least = int(first.min())
     late = int((first > least).sum()) if least in (0, 1) else len(first)
     apart = np.diff(first)
-    if not late or (len(first) > 1 and bool((apart > 0).all() or (apart < 0).all())):  # t runs on from one to the next
+    # t continues from one episode to the next
+    if not late or (len(first) > 1 and bool((apart > 0).all() or (apart < 0).all())):
         return ()
     return (
         f"{late} of {len(first)} episodes begin at a t above {least if least in (0, 1) else 1}, so their first rows "
-        "seem to be missing. The value is that of the first rows: leave these episodes out, or, if they do begin "
+        "seem to be missing. The value is that of the first rows. Leave these episodes out or, if they do begin "
         "there, leave t out with columns={'t': None}.",
     )
 
@@ -125,7 +126,7 @@ def hash_of(ids: NDArray[Any]) -> Words:
         with np.errstate(invalid="ignore"):
             whole = ids.astype(np.int64)
         words = np.where(whole == ids, whole.view(np.uint64), ids.astype(np.float64).view(np.uint64))
-        return mixed(words)  # 3.0 is the episode 3
+        return mixed(words)  # 3.0 and 3 are the same episode
     digests = (hashlib.blake2b(str(one).encode(), digest_size=8).digest() for one in ids)
     return np.frombuffer(b"".join(digests), np.uint64)
 
@@ -139,7 +140,7 @@ def mixed(words: Words) -> Words:
 
 
 def refuse_padding(ends: NDArray[np.bool_]) -> None:
-    """Drop padding: rows after the first end that are also marked as ends."""
+    """Refuse padding: rows after an episode's first end that are also marked as ends."""
     padded = (ends[:, -1] & ends[:, -2]) if ends.shape[1] > 1 else np.zeros(len(ends), bool)
     if 2 * int(padded.sum()) > len(ends):
         raise InputError(

@@ -1,4 +1,4 @@
-"""Policies given by row: arrays and columns of probabilities, in the order of the table."""
+"""Policies given by row, as arrays or columns of probabilities in the order of the table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gradtd.logs.log import Log
 from gradtd.logs.policies import WORDS
 
 ByRow = Callable[[Any], Floats]
-"""The probabilities of all actions at some rows of a log's observations."""
+"""A function from rows of a log's observations to the probabilities of all actions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,8 +32,8 @@ class Probabilities:
     after
         The same for the next observations. Action values need it if a next observation is not a row of the log.
     order
-        Whether arrays follow the rows of the "table" that was read or the "steps" of the `Log`. By default this follows
-        from their length.
+        Whether arrays follow the rows of the "table" that was read or the "steps" of the `Log`. By default their length
+        decides.
     named
         Whether the columns were matched to the actions by name.
     notes
@@ -57,7 +57,7 @@ class Probabilities:
 
 @dataclass(frozen=True, eq=False)
 class InOrder:
-    """One number per step, in the order of the steps: the probability of the action taken."""
+    """The probabilities of the actions taken, one per step, in the order of the steps."""
 
     values: Floats
     notes: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ def are_names(given: Any) -> bool:
 
 
 def stands_beside(policy: Any) -> bool:
-    """Whether a policy is given by numbers per row of a log, and not by a function of observations."""
+    """Whether a policy is given by numbers for each row of a log, not by a function of observations."""
     if isinstance(policy, str):
         return policy not in WORDS
     by_row = isinstance(policy, InOrder | Probabilities) or (isinstance(policy, np.ndarray) and policy.ndim == 1)
@@ -92,13 +92,13 @@ def kept_columns(*given: Any, known: Iterable[str] | None = None) -> list[str]:
 
 
 def by_name(log: Log, columns: Sequence[Any]) -> list[int] | None:
-    """The positions of the actions in columns named after them, as pi_low and pi_high; None if not named so."""
+    """The positions of the actions in columns named after them, as pi_low and pi_high, or None if not named so."""
     actions = [str(label) for label in (log.action_labels or range(log.n_actions))]
     names = [str(column) for column in columns]
     for stem in dict.fromkeys(name.removesuffix(actions[0]) for name in names if name.endswith(actions[0])):
         if len(set(names)) == len(names) and {f"{stem}{action}" for action in actions} <= set(names):
             if log.action_labels is None and len(names) > len(actions):
-                return None  # higher numbers are further actions, in order
+                return None  # higher numbers are other actions, in order
             return [names.index(f"{stem}{action}") for action in actions]
     return None
 
@@ -110,8 +110,8 @@ def steps_in_table(log: Log) -> Integers:
 class Beside:
     """Probabilities of every action at a log's observations, from arrays or columns by row.
 
-    The observation of a step has the probabilities of its row. An observation that only follows a step has those of its
-    own table row, if it was one, or the ``after`` of the step.
+    The observation of a step has the probabilities of its row. A next observation from which no step starts has those
+    of its own table row, if there is one, or the ``after`` of the step.
     """
 
     def __init__(self, log: Log, name: str, given: Probabilities) -> None:
@@ -126,7 +126,8 @@ class Beside:
             after = self._at_steps(given.after, given.order)
             if after.shape[1] != now.shape[1]:
                 raise InputError(
-                    f"{name} has {now.shape[1]} actions, and {after.shape[1]} after the step: give as many for both."
+                    f"{name} has {now.shape[1]} actions, and {after.shape[1]} at the next observations: use the same "
+                    "number for both."
                 )
             step = np.flatnonzero(~known[log.next_row] & ~log.terminated)
             now[log.next_row[step]] = checked_probabilities(name, after[step], len(step), log.n_actions, True)
@@ -183,8 +184,8 @@ class Beside:
         lost = int(np.isnan(found[:, 0]).sum())
         if lost:
             raise InputError(
-                f"{self.name} has probabilities for the log's rows only, and {lost} next observations are not rows "
-                "of it: give their probabilities, too, as gradtd.logs.Probabilities(now, after) or with "
+                f"{self.name} has probabilities for the log's rows only, and {lost} next observations are not "
+                "rows of it: also give their probabilities, as gradtd.logs.Probabilities(now, after) or with "
                 "--next-target-probabilities."
             )
         return found

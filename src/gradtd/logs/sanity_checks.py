@@ -1,5 +1,5 @@
-"""Signs that a table does not contain what its column names say. They are measured while reading, and the verdict uses
-them.
+"""Checks whether a table contains what its column names say. They run while reading, and the verdict uses their
+results.
 
 If reading fails, `find_faults` lists the faults of all columns, each checked separately.
 """
@@ -37,7 +37,7 @@ def ends_marked(roles: Roles, unmarked: int, episodes: int) -> bool:
     """Whether a log says how its episodes ended. One episode may be unfinished.
 
     Without a terminated column, an end that is not marked as truncated may be either. If both columns exist and mark
-    nothing, they were not filled in. A terminated column alone that marks nothing says that no episode terminated.
+    nothing, they were not filled in. A terminated column alone that marks nothing means that no episode terminated.
     """
     if unmarked <= 1:
         return "terminated" in roles.single or "truncated" in roles.single
@@ -47,7 +47,7 @@ def ends_marked(roles: Roles, unmarked: int, episodes: int) -> bool:
 
 
 def columns_of_one_policy(table: Table, names: Iterable[str]) -> tuple[str, ...]:
-    """Names that belong to numbered columns pi_0, pi_1, ... which sum to 1 in every row."""
+    """The given names that belong to numbered columns pi_0, pi_1, ... that sum to 1 in every row."""
     found = []
     for name in names:
         group = numbered_like(name, table.kinds)
@@ -92,8 +92,8 @@ def strangers(observations: NDArray[Any], next_row: NDArray[np.uint32], steps: S
         return min(1.0, differ / chance) if chance > 0 else float(differ > 0)
     spread, total = np.zeros(observations.shape[1]), np.zeros(observations.shape[1])
     centre = observations[at[:: max(1, len(at) // PIECE)] + 1].mean(axis=0)
-    with np.errstate(over="ignore", invalid="ignore"):  # the features refuse what overflows
-        for begin in range(0, len(at), PIECE):  # in pieces, to need no arrays of the size of the log
+    with np.errstate(over="ignore", invalid="ignore"):  # features refuse numbers that overflow
+        for begin in range(0, len(at), PIECE):  # in pieces, to avoid arrays of the size of the log
             here = at[begin : begin + PIECE]
             after = observations[here + 1]
             total += ((observations[next_row[here]] - after) ** 2).sum(axis=0)
@@ -117,8 +117,8 @@ def refuse_swapped(observations: NDArray[Any], next_row: NDArray[np.uint32], ste
     if _equal(observations, next_row[at], at - 1) == len(at):
         after = roles.several["next_observation"][0]
         raise InputError(
-            f"every next observation is the observation of the row before: {now!r} and {after!r} are swapped; "
-            f'say columns={{"observation": {after!r}, "next_observation": {now!r}}}.'
+            f"every next observation is the observation of the previous row: {now!r} and {after!r} are swapped; "
+            f'use columns={{"observation": {after!r}, "next_observation": {now!r}}}.'
         )
 
 
@@ -133,13 +133,13 @@ def _equal(observations: NDArray[Any], first: NDArray[Any], second: NDArray[Any]
 
 
 FEWEST_CUTS = 3
-"""Minimum number of truncations that must all be followed by the next episode's start before gradtd warns."""
+"""gradtd warns if at least this number of truncations are all followed by the start of the next episode."""
 
 
 def resets(log: Log) -> tuple[str, ...]:
     """A warning if truncated episodes are followed by the start of the next one: the environment reset itself."""
     last = np.flatnonzero(log.truncated[:-1])
-    last = last[log.next_row[last] >= len(log)]  # with a next observation that is not a row
+    last = last[log.next_row[last] >= len(log)]  # those whose next observation is not a row
     if len(last) < FEWEST_CUTS or _equal(log.observations, log.next_row[last], last + 1) < len(last):
         return ()
     if len(np.unique(log.observations[last + 1], axis=0)) == 1:
@@ -164,7 +164,7 @@ def ends_of_either_kind(rows: Rows) -> tuple[str, ...]:
 
 
 OFF, NEAR = 5.0, 3.0
-"""Distances from 1 in standard errors: clearly wrong, and consistent."""
+"""Distance from 1 in standard errors above which a mean is clearly wrong, and below which it is consistent."""
 
 
 def of_one_action(log: Log, chances: Floats, others: Floats | None = None) -> bool:
@@ -182,7 +182,7 @@ def of_one_action(log: Log, chances: Floats, others: Floats | None = None) -> bo
         as_turned = first / turned if others is None else turned / others
     if not (_away(as_given, 0.0) > OFF and _away(as_turned, np.inf) < NEAR):
         return False
-    # Numbers of other rows may have this mean, too; but given the observation they do not fit.
+    # Numbers that belong to other rows may also have this mean, but they do not fit the observations.
     return fits(log, turned) if others is None else fits(log, others, turned / others)
 
 
@@ -209,7 +209,7 @@ def refuse_other_ratios(rho: Floats, target: Floats, behaviour: Floats) -> None:
 
 
 def find_faults(table: Table, roles: Roles, first: InputError) -> Faults:
-    """The fault that stopped the reader, and the faults of other columns."""
+    """The fault that stopped the reader, and the faults of the other columns."""
     faults = Faults()
     faults.errors.append(first)
     found = faults.attempt(gather, table, roles)
@@ -222,7 +222,7 @@ def find_faults(table: Table, roles: Roles, first: InputError) -> Faults:
                 faults.attempt(work)
     told = Faults().attempt(missing_told, table, roles)
     if told and told not in str(first):
-        faults.add(f"the observation lacks values.{told}")
+        faults.add(f"the observation has missing values.{told}")
     return faults
 
 

@@ -46,7 +46,7 @@ def _open(source: Any) -> Table:
         return FrameTable(source)
     if (found := open_data(source, kind.__name__ if library != "builtins" else "data")) is not None:
         return found
-    # A RecordBatch, a Hugging Face Dataset, a DuckDB relation. A Series is a single column and refused.
+    # A RecordBatch, a Hugging Face Dataset, a DuckDB relation. A Series is a single column, so it is refused.
     if hasattr(source, "to_pandas") and hasattr(frame := source.to_pandas(), "columns"):
         return FrameTable(frame)
     raise InputError(
@@ -75,7 +75,7 @@ PARTS = {
     "terminated": "terminations",
     "truncated": "truncations",
 }
-"""Our columns, and Minari's names for them."""
+"""gradtd's column names, and Minari's."""
 
 
 def is_dataset_id(source: str) -> bool:
@@ -88,7 +88,7 @@ def is_dataset(source: Any) -> bool:
 
 
 class MinariTable:
-    """A dataset object, or the local dataset with this id. Nothing is downloaded."""
+    """The table of a Minari dataset, given as an object or as the id of a local one. Nothing is downloaded."""
 
     sure = True
 
@@ -98,7 +98,7 @@ class MinariTable:
             self.name = str(self.dataset.spec.dataset_id)
         except Exception as error:  # Minari parses its metadata on access
             gist = " ".join(str(error).split()).rstrip(".")
-            raise InputError(f"the Minari dataset {str(source)!r} cannot be read, it may be damaged: {gist}.") from None
+            raise InputError(f"the Minari dataset {str(source)!r} cannot be read; it may be damaged: {gist}.") from None
         first = next(self._episodes(), None)
         if first is None:
             raise InputError(f"the Minari dataset {self.name!r} has no episodes.")
@@ -135,11 +135,13 @@ class MinariTable:
             for name in ("observation", "action"):
                 kind = (episode[name].shape[1:], episode[name].dtype.kind == "f")
                 if len(episode["reward"]) and kinds.setdefault(name, kind) != kind:
-                    raise self._damaged(f"in episode {number} {PARTS[name]} have another type than in earlier episodes")
+                    raise self._damaged(
+                        f"in episode {number} {PARTS[name]} have a different type from earlier episodes"
+                    )
             yield episode
 
     def _raw(self) -> Iterator[Any]:
-        """Data from Minari; its errors on damaged files become one message."""
+        """The episodes from Minari; any error on a damaged file becomes one message."""
         try:
             yield from self.dataset.iterate_episodes()
         except Exception as error:

@@ -1,7 +1,6 @@
 """Turns table rows into steps: their order, the ends of episodes, and what follows each step.
 
-All of this is decided from the narrow columns, before any observation is read, so that observations can be written
-directly to their final place.
+Only the narrow columns are needed for this. Observations are read afterwards and written directly to their final place.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ GOES_ON = "episode {episode} continues after its end"
 
 
 class NothingFollows(InputError):
-    """No row has a next observation. In a chunk, other chunks may have some; ``notes`` are those of this chunk."""
+    """Raised if no row has a next observation. Other chunks may have some; ``notes`` are those of this chunk."""
 
     def __init__(self, message: str, notes: Sequence[str] = ()) -> None:
         super().__init__(message)
@@ -43,7 +42,7 @@ class NothingFollows(InputError):
 
 @dataclass
 class Rows:
-    """The narrow columns in the table's order. ``given`` says whether a row has its next observation.
+    """The narrow columns in the table's order. ``given``: whether a row has its own next observation.
 
     ``cut``: ``episode`` ranks users, whose rows are split after ends. ``clock``: t is a timestamp, which rows may
     share. ``start`` marks the first row of an episode. ``limit`` is the number of rows after which an episode is
@@ -52,7 +51,7 @@ class Rows:
 
     episode: Integers | None  # ranks of the ids
     t: NDArray[Any] | None
-    counted: bool  # whether t counts steps, so that gaps show; otherwise it only orders
+    counted: bool  # whether t counts steps, so that gaps can be detected; otherwise it only orders rows
     terminated: Flags | None
     truncated: Flags | None
     given: Flags
@@ -62,7 +61,7 @@ class Rows:
     start: Flags | None = None
     limit: int | None = None
     lost: Flags | None = None
-    name: str = "episode"  # of the column of episodes
+    name: str = "episode"  # name of the episode column
 
 
 @dataclass
@@ -70,10 +69,10 @@ class Steps:
     """The arrangement of rows into steps.
 
     ``source[i]`` is the row of step i. ``place[r]`` is the step of row r, -1 if it is dropped; ``serves[r]`` is the
-    step whose next observation is that of the dropped row r, else -1. ``follower`` says whether a step's next
-    observation is the following step's (if the row also gives one: whether to compare them), ``own`` whether the row's
-    own next observation counts. ``unmarked`` counts the episodes whose last row is neither terminated nor truncated.
-    ``lengths`` are the row counts of the table's episodes, ``ended`` says which of them terminated.
+    step whose next observation is that of the dropped row r, else -1. ``follower``: whether a step's next observation
+    is that of the following step (or is compared with it, if the row also has one). ``own``: whether the row's own next
+    observation is used. ``unmarked`` counts the episodes whose last row is neither terminated nor truncated.
+    ``lengths`` are the numbers of rows of the table's episodes; ``ended`` marks those that terminated.
     """
 
     source: Integers
@@ -91,7 +90,7 @@ class Steps:
 
 
 def single_steps(n_rows: int) -> Rows:
-    """Rows that are one episode each."""
+    """Rows of which each is an episode."""
     return Rows(np.arange(n_rows), None, False, np.ones(n_rows, bool), None, np.zeros(n_rows, bool))
 
 
@@ -223,7 +222,8 @@ def _ordered(episode: Integers, rows: Rows, order: str, notes: list[str]) -> Int
     first, count = np.unique(episode[begins], return_counts=True)
     if (count > 1).any() and rows.cut and t is None and order == "sort":
         notes.append(
-            f"rows of one {rows.name!r} were read as one sequence, in the order of the table, because there is no t."
+            f"the rows of each {rows.name!r} were read as one sequence, in the order of the table, because there is no "
+            "t."
         )
         return np.argsort(episode, kind="stable").astype(np.int64)
     if (count > 1).any():
@@ -249,7 +249,7 @@ def _without_duplicates(
     before, after = source[:-1][again], source[1:][again]
     if same is None:
         raise RowError(
-            f"rows {before[0]} and {after[0]} have the same episode and t (and {len(after) - 1} more pairs do): "
+            f"rows {before[0]} and {after[0]} have the same episode and t (as do {len(after) - 1} more pairs): "
             'remove one of them, or use duplicates="drop" if they are equal. If several files reuse episode numbers, '
             "give every episode a unique id.",
             int(before[0]),
@@ -268,7 +268,7 @@ def _without_duplicates(
 
 
 def _places(source: Integers, n_rows: int) -> Any:
-    """An index for columns: a slice, which makes no copy, if all rows are used in order."""
+    """An index into columns; if all rows are used in order, a slice, which does not copy."""
     in_order = len(source) == n_rows and bool((source[1:] > source[:-1]).all())
     return slice(None) if in_order else source
 
@@ -287,7 +287,7 @@ def _refuse_ends_inside(goes_on: Flags, terminated: Flags, truncated: Flags, sou
 
 
 def _gaps(rows: Rows, at: Any, goes_on: Flags, stride: float | None, notes: list[str]) -> Flags:
-    """Whether a step's next row is not the next step."""
+    """Whether rows are missing between a step and its next row."""
     nowhere = np.zeros(len(goes_on), bool)
     if rows.t is None or not goes_on.any():
         return nowhere
@@ -316,7 +316,7 @@ def smallest_stride(rows: Rows, order: str) -> float:
 
 
 def note_lost(episodes: int) -> list[str]:
-    """The note on episodes without a remaining step."""
+    """The note about episodes that were dropped, since no step remained."""
     return [f"Episodes dropped, since none of their steps remained: {episodes}."] if episodes else []
 
 
@@ -354,14 +354,14 @@ def _steps(
         serves=serves,
         episode=episode_numbers(episode),
         terminated=terminated,
-        truncated=truncated[kept] | (_ends_episode(episode) & ~terminated),  # also if the last row was dropped
+        truncated=truncated[kept] | (_ends_episode(episode) & ~terminated),  # even if the last row was dropped
         follower=(follower & ~widowed)[kept],
         own=own[kept],
     )
 
 
 def rows_given(steps: Steps, next_row: NDArray[Any], n_observations: int, n_rows: int) -> Integers | None:
-    """The table row of every observation, -1 for none; None if observations are the rows in order."""
+    """The table row of every observation, -1 for none, or None if observations are the rows in order."""
     n = len(steps.source)
     if n == n_rows == n_observations and (np.diff(steps.source) == 1).all():
         return None

@@ -1,4 +1,4 @@
-"""A common interface for tables: named columns, read in pieces of some ten thousand rows.
+"""A common interface for tables: named columns, read in pieces of about ten thousand rows.
 
 Pieces keep memory small: the reader copies each piece to its final place and frees it.
 """
@@ -46,7 +46,7 @@ class Table(Protocol):
 class ArrayTable:
     """A dictionary of arrays, such as d4rl's; nested dictionaries are ignored.
 
-    ``notes`` describe how its columns were made, ``warnings`` which guesses were made.
+    ``notes`` describe how its columns were made, and ``warnings`` the guesses.
     """
 
     sure = True
@@ -88,7 +88,7 @@ def _array(source: Mapping[Any, Any], key: Any) -> NDArray[Any] | None:
     if isinstance(value, list | tuple) and 0 < sum(isinstance(one, str) for one in value if one is not None) < sum(
         one is not None for one in value
     ):
-        return np.array([*value, None], object)[:-1]  # NumPy would make text of numbers, and one id of 1 and "1"
+        return np.array([*value, None], object)[:-1]  # NumPy would turn numbers into text, and merge the ids 1 and "1"
     try:
         array = np.asanyarray(value) if np.ma.isMA(value) else np.asarray(value)
     except ValueError:  # rows of different lengths, or None among them
@@ -98,7 +98,7 @@ def _array(source: Mapping[Any, Any], key: Any) -> NDArray[Any] | None:
 
 
 def plain_array(value: Any) -> Any:
-    """A tensor as an array; everything else as it is."""
+    """A tensor as an array; any other value unchanged."""
     if hasattr(value, "detach"):
         value = value.detach()
     return value.cpu().numpy() if hasattr(value, "cpu") and hasattr(value, "numpy") else value
@@ -165,7 +165,7 @@ class FrameTable:
 
         self.name, self.columns, self.index = name, {}, None
         self.ordered: frozenset[str] = frozenset()
-        self.by_letters: frozenset[str] = frozenset()  # categories as astype("category") makes them: nobody chose
+        self.by_letters: frozenset[str] = frozenset()  # categories from astype("category"), without a chosen order
         if not isinstance(frame, pa.Table) and not type(frame).__module__.startswith("polars"):
             self._from_pandas(frame)
         else:
@@ -178,7 +178,7 @@ class FrameTable:
         self.kinds = {k: "object" if c is None else arrow_kind(c.type) for k, c in self.columns.items()}
 
     def _from_pandas(self, frame: Any) -> None:
-        """Keep the order of categories, and a non-default index to align policies with."""
+        """Take the columns of a pandas frame, the order of its categories, and an index for matching policies."""
         import pyarrow as pa
 
         labels = [".".join(map(str, label)) if isinstance(label, tuple) else str(label) for label in frame.columns]
@@ -254,7 +254,7 @@ def refuse_merged(name: str, values: NDArray[Any]) -> None:
 
 
 class Spellings:
-    """The numbers of a column and how they are written. Only 007 and the like are kept as text."""
+    """The numbers of a column and their spellings. Only spellings such as 007 are kept as text."""
 
     def __init__(self, column: str) -> None:
         self.column = column
@@ -262,7 +262,7 @@ class Spellings:
         self.odd: dict[float, str] = {}
 
     def numbers(self, coded: Any, kind: Any) -> Any:
-        """The numbers of this type that coded text is."""
+        """Convert coded text to numbers of this type."""
         import pyarrow as pa
         import pyarrow.compute as pc
         from pyarrow import csv
@@ -294,7 +294,7 @@ class Spellings:
 
 
 def refuse_cut_text(name: str, values: Any) -> None:
-    """NumPy drops NUL characters at the end of a text, so that two ids would be one."""
+    """Refuse text that ends in NUL characters, which NumPy drops, so that two ids could become one."""
     if any(isinstance(one, str) and one.endswith("\0") for one in values):
         raise InputError(f"column {name!r} contains text that ends in a NUL character, which arrays drop: remove it.")
 
@@ -335,7 +335,7 @@ def arrow_kind(kind: Any) -> str:
 
 
 def arrow_piece(name: str, column: Any) -> Piece:
-    """An Arrow column, some rows of it, as numbers or codes."""
+    """Some rows of an Arrow column as numbers or codes."""
     import pyarrow as pa
 
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

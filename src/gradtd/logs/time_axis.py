@@ -1,4 +1,4 @@
-"""Which axis of arrays (T, N, ...) of several environments is the time."""
+"""Finds which axis of arrays (T, N, ...) from several environments is the time."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 
 Pair = tuple[float, float]
 CLOSER = 0.7
-"""Observations follow the time along an axis if they change by less than this multiple of what they do along the
-other, squared: rows of one environment are similar, those of several at one time are not."""
+"""An axis is the time if the squared changes of observations along it are less than this multiple of those along the
+other axis: consecutive rows of one environment are similar, rows of different environments are not."""
 
 
 def time_axis(now: Any, after: Any, flags: Sequence[NDArray[Any]], shape: Sequence[int]) -> tuple[int, str]:
-    """The time axis of the first two, and a warning if it is a guess.
+    """Find which of the first two axes is the time; a warning if it is a guess.
 
-    It is found by next observations ``after``, by the marks ``flags`` of ends, by changes of the observations ``now``,
-    or else it is the first.
+    It is found from next observations ``after``, by the marks ``flags`` of ends, by changes of the observations
+    ``now``, or else it is the first.
     """
     a, b = shape[:2]
     if now is not None and after is not None:
@@ -29,12 +29,12 @@ def time_axis(now: Any, after: Any, flags: Sequence[NDArray[Any]], shape: Sequen
     done = np.zeros((a, b), bool)
     if flags:
         done = np.logical_or.reduce([flag.reshape(a, b) != 0 for flag in flags])
-        rows, columns = done[:, :-1].any(), done[:-1].any()  # ends before the last of each axis
+        rows, columns = done[:, :-1].any(), done[:-1].any()  # ends before the last entry of each axis
         if rows != columns:
             return (1 if columns else 0), ""
         rises = [bool((np.diff(done.astype(np.int8), axis=k) >= 0).all()) for k in (0, 1)]
         moves = [bool(np.diff(done.astype(np.int8), axis=k).any()) for k in (0, 1)]
-        over = [up and move for up, move in zip(rises, moves, strict=True)]  # ends that last: filled up
+        over = [up and move for up, move in zip(rises, moves, strict=True)]  # ends that continue: padding
         if over[0] != over[1]:
             return over.index(True), ""
     first, second = _changes(now, done)
@@ -47,8 +47,8 @@ def time_axis(now: Any, after: Any, flags: Sequence[NDArray[Any]], shape: Sequen
 
 
 def _changes(now: Any, done: NDArray[np.bool_]) -> Pair:
-    """Mean squared changes of the observations along each axis, except after ends: infinite if there are none, 0 if
-    unknown."""
+    """Mean squared changes of the observations along each axis, except after ends. Infinite if there are no
+    changes, 0 if unknown."""
     if now is None or now.dtype.kind not in "biuf":
         return 0.0, 0.0
     seen = now.reshape(*done.shape, -1).astype(np.float64)

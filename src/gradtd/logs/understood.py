@@ -35,7 +35,7 @@ class ColumnUse:
 
     @property
     def guessed(self) -> bool:
-        """Whether this is a guess: the user did not say so, and the column does not have our name."""
+        """Whether this is a guess: the user did not name the column, and it does not have gradtd's name."""
         return self.why != SAID and tuple(map(spelled, self.columns)) != (self.role,)
 
 
@@ -50,7 +50,7 @@ class Understood:
     unread
         Columns of the table that were not read.
     rows, episodes
-        How many there are in the table.
+        Their numbers in the table.
     told_apart
         How episodes were separated.
     episodes_guessed
@@ -58,7 +58,7 @@ class Understood:
     lengths
         Rows of the shortest and of the longest episode.
     terminated, truncated, unmarked
-        Number of episodes that terminated, were truncated, and ended without a mark (counted as truncated).
+        Numbers of episodes that terminated, that were truncated, and that ended without a mark (counted as truncated).
     actions
         Every discrete action in the order of its code, and how often it was taken.
     order
@@ -96,7 +96,7 @@ class Understood:
         return self.order == ALPHABET
 
     def of_sample(self, rows: int, episodes: int) -> Understood:
-        """A copy for the whole log, of which this is a sample."""
+        """A copy for the whole log, made from a sample of it."""
         return replace(self, rows=rows, episodes=episodes, sampled=True)
 
     def with_target(self, shares: Floats | None, labels: tuple[Any, ...] | None) -> Understood:
@@ -113,7 +113,7 @@ class Understood:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values, for JSON."""
+        """The description as plain values, for JSON."""
         made = {name: getattr(self, name) for name in self.__dataclass_fields__}
         made["columns"] = [
             {"role": use.role, "columns": list(use.columns), "why": use.why, "guessed": use.guessed}
@@ -156,11 +156,11 @@ class Understood:
             shown = ", ".join(f"{action} ({count})" for action, count in self.actions[:SHOWN])
             more = f" and {len(self.actions) - SHOWN} more" if len(self.actions) > SHOWN else ""
             how = {NUMBERS: "", ALPHABET: "; alphabetical order ?", CATEGORIES: "; order of the categories"}
-            yield f"actions in order: {shown}{more}{how.get(self.order, '; order as said')}"
+            yield f"actions in order: {shown}{more}{how.get(self.order, '; order as given')}"
         if self.target_shares:
             total = max(sum(count for _, count in self.actions), 1)
             pairs = list(zip(self.actions, self.target_shares, strict=True))
-            shown = ", ".join(f"{one} {count / total:.1%} -> {share:.1%}" for (one, count), share in pairs[:SHOWN])
+            shown = ", ".join(f"{one}: {count / total:.1%} -> {share:.1%}" for (one, count), share in pairs[:SHOWN])
             yield f"share of each action, log -> target: {shown}{' ...' if len(pairs) > SHOWN else ''}"
         yield from self.notes
         yield from (f"Warning: {warning}" for warning in self.warnings)
@@ -190,7 +190,7 @@ def told_apart(roles: Roles) -> tuple[str, bool]:
     if roles.alone:
         return "every row is an episode of one step", roles.guessed
     if roles.cut:
-        return f"rows of one {single['episode']!r}{', ' + after if after else ''}", roles.why["episode"] != SAID
+        return f"by {single['episode']!r}{', ' + after if after else ''}", roles.why["episode"] != SAID
     if "episode" in single:
         return f"by {single['episode']!r}", False
     if "start" in single:
@@ -220,8 +220,8 @@ def guesses(roles: Roles, lengths: Integers, ended: Flags, limit: int | None, un
     if longest and (roles.done_flag or (by_name and count > PEAK[2] * before)):
         found.append(
             f"{count} of {len(lengths)} episodes end after exactly {longest} steps, with {single['terminated']!r} "
-            f"true: they count as terminated. If {longest} is a limit of steps, say time_limit={longest}, or mark cuts "
-            f"in a column truncated; otherwise say columns={{'terminated': {single['terminated']!r}}}."
+            f"true: they count as terminated. If {longest} is a limit of steps, use time_limit={longest}, or mark "
+            f"cuts in a column truncated; otherwise use columns={{'terminated': {single['terminated']!r}}}."
         )
     if roles.why.get("rho") not in (None, SAID) and spelled(single.get("rho", "")) == "weight":
         found.append(

@@ -42,7 +42,7 @@ def write_log(log: Log, path: str | os.PathLike[str]) -> Path:
     known = {alias for aliases in ALIASES.values() for alias in aliases}
     for name in log.extra:
         if name.lower() in known:
-            raise InputError(f"the extra column {name!r} would get another role when read back: rename it.")
+            raise InputError(f"the extra column {name!r} would be read back in another role: rename it.")
     csv = target.suffix.lower() == ".csv"
     try:
         replace_file(target, lambda file: _write(file, _batches(log, csv), csv, len(log)))
@@ -69,13 +69,13 @@ def _write(file: BinaryIO, batches: Iterator[Any], csv: bool, rows: int) -> None
 
 
 def _batches(log: Log, csv: bool) -> Iterator[Any]:
-    """Some rows at a time, so that a large log needs no second copy."""
+    """The table in batches, so that a large log needs no second copy."""
     import pyarrow as pa
 
     n = len(log)
     goes_on = np.append(~begins_episode(log.episode)[1:], False)
     follows = goes_on & (log.next_row == np.r_[log.row[1:], 0])
-    # Not written if it follows from the rows: the next row, or a terminated step that repeats its own observation.
+    # A next observation is omitted if it is that of the next row, or if a terminated step repeats its own observation.
     silent = follows | (log.terminated & (log.next_row == log.row))
     t = _times(log, np.flatnonzero(goes_on & ~follows))
     names = _observation_columns(log)

@@ -1,4 +1,4 @@
-"""Evaluation cards: one HTML and one JSON document for a committee to read and sign."""
+"""Evaluation cards: an HTML and a JSON document that a committee can read and sign."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ DOCUMENT = "gradtd evaluation card"
 MARK = {"usable": "yes", "unchecked": "maybe", "not usable": "no"}
 BLOCK = 1 << 20
 CANNOT_SHOW = (
-    "An unrecorded cause of both action and reward. Record it, or compute how strong it would have to be "
+    "An unrecorded cause of both actions and rewards. Record it, or compute how strong it would have to be "
     "(confounding).",
     "Rewards or probabilities with a systematic recording error. Compare a sample with the source.",
     "Episodes that were left out before the log was written. Compare the number of episodes with the source.",
-    "Whether the future resembles the period of the log.",
+    "Whether the future will resemble the period of the log.",
 )
 """Questions that no log can answer, listed on every card."""
 
@@ -45,8 +45,9 @@ def write_card(
 ) -> Path:
     """Write an evaluation card: ``path`` (.html), and the same content as JSON next to it (.json).
 
-    Returns the path of the page. The card has the question, the data with their digests, the assumptions and how each
-    was checked, value, interval and verdict, what a log cannot show, the versions, the command, and lines to sign.
+    Returns the path of the page. The card contains the question, the data with their digests, the assumptions and how
+    each was checked, the value, interval and verdict, what a log cannot show, the versions, the command, and lines for
+    signatures.
 
     Parameters
     ----------
@@ -84,7 +85,7 @@ def write_card(
 
 
 def refuse_other_json(page: Path) -> None:
-    """Refuse a card beside a JSON file of the same name that is no card, for example the log itself."""
+    """Refuse a card if a JSON file of the same name exists that is not a card, such as the log itself."""
     path = page.with_suffix(".json")
     if not path.exists():
         return
@@ -101,7 +102,7 @@ def refuse_other_json(page: Path) -> None:
 def content(
     evaluation: Evaluation, question: str, files: Iterable[str | Path], period: str, command: str
 ) -> dict[str, Any]:
-    """The card's content, for JSON."""
+    """The content of the card as plain values."""
     import gradtd
 
     told = evaluation.to_dict()
@@ -130,9 +131,9 @@ def content(
 
 
 def _described(path: Path) -> dict[str, Any]:
-    """A file's name, size and digest; of a folder, those of all its files in the order of their names."""
+    """A file's name, size and digest; for a folder, those of all its files in the order of their names."""
     if not path.is_file() and not path.is_dir():
-        raise InputError(f"The card's data do not exist or are not a file: {str(path)!r}.")
+        raise InputError(f"The data of the card do not exist or are not a file: {str(path)!r}.")
     digest, size = sha256(), 0
     for part in sorted(path.rglob("*")) if path.is_dir() else [path]:
         if part.is_file():

@@ -30,26 +30,26 @@ if TYPE_CHECKING:
     from gradtd.evaluation.watch import Look
 
 MARK = {"usable": "yes", "unchecked": "maybe", "not usable": "no"}
-"""Styles of the verdicts on the page."""
+"""CSS classes of the verdicts on the page."""
 MEANING = {
     "usable": "All required checks ran and passed.",
     "unchecked": "A required check could not run, so the interval may be right or wrong.",
     "not usable": "A check failed. Do not act on the value.",
 }
 WIDE = 6.0
-"""Intervals wider than this multiple of the headline's are cut in the plot."""
+"""Intervals wider than this multiple of the reported interval are cut in the plot."""
 LAMBDA_CAPTION = (
-    "Least squares with eligibility traces, in these features: at 0 it relies on the features most, at 1 on returns "
-    "alone. A flat line means that the features suffice; a slope is a sign of bias."
+    "Least squares with eligibility traces, in these features. At 0 it relies most on the features, at 1 only on "
+    "returns. A flat line means that the features suffice; a slope is a sign of bias."
 )
 CONFOUNDING_CAPTION = (
-    "How far an unrecorded cause could move the value, if it is drawn anew at every step. A cause that is constant "
-    "during an episode could move it further."
+    "How far an unrecorded cause could move the value, if the cause is drawn independently at every step. A cause "
+    "that is constant during an episode could move it further."
 )
 SHADES = {"usable": COLOURS[0], "unchecked": COLOURS[4], "not usable": "#a8a8a8"}
 """Colours of the verdicts in the picture."""
 WEAK = "#a8a8a8"
-"""Rows whose interval cannot be trusted."""
+"""Colour of rows whose interval cannot be trusted."""
 
 
 OVER_LOG_CAPTION = (
@@ -102,7 +102,7 @@ def _interval_line(axes: Any, y: float, row: Estimate, limits: tuple[float, floa
 MARKS = {
     "rung": ("o", "features, few to many"),
     "checker": ("s", "richer features, as a check"),
-    "memory": ("^", "the same, over several steps"),
+    "memory": ("^", "richer features, over several steps"),
     "doubly robust": ("D", "doubly robust"),
     "time": ("v", "with the time since the start"),
 }
@@ -120,7 +120,7 @@ def checks_figure(evaluation: Evaluation) -> Any:
         rungs = {row.name: row.columns for row in evaluation.checks if row.kind == "rung"}
         x = [(row.columns or rungs.get(row.name, 1)) * (1 + 0.02 * place) for row in sound]
         if kind == "memory" and evaluation.checked_without_traces:
-            said = "the same without traces"
+            said = "richer features, without traces"
         if sound:
             y, errors = (
                 [row.value for row in sound],
@@ -153,7 +153,7 @@ def resamples_figure(evaluation: Evaluation) -> Any:
 
 
 def histogram_figure(evaluation: Evaluation, what: str, title: str, name: str, unit: str, log: bool) -> Any:
-    """A histogram saved with the evaluation."""
+    """The figure of a histogram that is saved with the evaluation."""
     counts, edges = evaluation.pictured[what], evaluation.pictured[f"{what}_edges"]
     figure, axes = canvas(title)
     axes.stairs(counts, edges, fill=True, color="#9bbfd9")
@@ -166,7 +166,7 @@ def histogram_figure(evaluation: Evaluation, what: str, title: str, name: str, u
 
 
 def over_log_figure(evaluation: Evaluation) -> Any:
-    """Mean returns of the log, and the value by the influences, of its parts in order."""
+    """Mean returns of consecutive parts of the log, and the value from the influences of each part."""
     last, mean, error, value = evaluation.pictured["over_log"]
     figure, axes = canvas("Over the log")
     middle = (np.r_[0.0, last[:-1]] + last) / 2
@@ -193,9 +193,10 @@ def confounding_figure(evaluation: Evaluation) -> Any:
     told = f"{cause.against_name}, {cause.against:.4g}"
     axes.axhline(cause.against, color="#555555", linestyle=(0, (4, 2)), linewidth=1.2, label=told)
     if 1 < cause.tipping <= strength[-1]:
-        axes.plot([cause.tipping], [cause.against], "o", color=COLOURS[1], label=f"tips at {cause.tipping:.2f}")
+        axes.plot([cause.tipping], [cause.against], "o", color=COLOURS[1], label=f"tipping point {cause.tipping:.2f}")
     axes.set_xscale("log")
-    axes.set_xticks(strength, [f"{one:g}" for one in strength])
+    # On a phone the labels of 1.1 and 1.25 would overlap.
+    axes.set_xticks(strength, ["" if one in (1.1, 1.25) else f"{one:g}" for one in strength])
     axes.minorticks_off()
     axes.set_xlabel("strength of the unrecorded cause (factor of the odds)")
     axes.set_ylabel("value from the start states")
@@ -208,13 +209,15 @@ def figures(evaluation: Evaluation) -> dict[str, tuple[Any, str]]:
     made = {
         "estimates": (
             estimates_figure(evaluation),
-            "Methods on the same data and the same bootstrap samples. An arrow: the interval continues, or lies "
-            "there entirely. Grey and hollow: the interval cannot be trusted, for the reason in the table.",
+            "Methods on the same data and the same bootstrap samples. An arrow means that the interval continues "
+            "beyond "
+            "the plot, or lies there entirely. Grey and hollow means that it cannot be trusted; the table has the "
+            "reason.",
         )
     }
     if any(not row.fault for row in evaluation.checks):
         caption = (
-            "Fits with fewer and more features and with memory. The interval contains those precise enough to count."
+            "Fits with fewer and more features and with memory. The interval includes those that are precise enough."
         )
         made["checks"] = checks_figure(evaluation), caption
     if evaluation.confounding is not None:
@@ -223,7 +226,7 @@ def figures(evaluation: Evaluation) -> dict[str, tuple[Any, str]]:
     if against_lambda is not None:
         made["lambda"] = against_lambda.figure(), LAMBDA_CAPTION
     if np.isfinite(evaluation.resampled).sum() > 1:
-        caption = "How the value varies with the episodes logged. A long tail or two peaks are a warning."
+        caption = "How the value varies with the logged episodes. A long tail or two peaks are a warning."
         made["resamples"] = resamples_figure(evaluation), caption
     if "over_log" in evaluation.pictured:
         made["over_log"] = over_log_figure(evaluation), OVER_LOG_CAPTION
@@ -236,7 +239,7 @@ def figures(evaluation: Evaluation) -> dict[str, tuple[Any, str]]:
             "steps",
             True,
         )
-        made["ratios"] = drawn, "Where the two policies differ much, the estimate rests on a few large ratios."
+        made["ratios"] = drawn, "Where the two policies differ a lot, the estimate depends on a few large ratios."
     edges = evaluation.pictured["starts_edges"]
     if (evaluation.pictured["starts"] > 0).sum() > 1:
         drawn = histogram_figure(evaluation, "starts", "Values of the start states", "value", "episodes", False)
@@ -285,11 +288,11 @@ def write_page(
 
 LOOK_MARKS = {"usable": "o", "unchecked": "s", "not usable": "x"}
 FAR = 4.0
-"""Early looks further from the last value than this multiple of the last interval are cut."""
+"""Early looks are cut if they are further from the last value than this multiple of the last interval."""
 
 
 def draw_looks(looks: Sequence[Look], level: float, path: Path) -> Path:
-    """Draw the looks: the line is the value, the wide band holds at every look, the narrow one at a single look."""
+    """Draw the looks: the line is the value, the wide band is valid at every look, the narrow band at a single look."""
     figure, axes = canvas(f"Value after every file, {level:.0%} intervals")
     x = [one.episodes for one in looks]
     axes.fill_between(
@@ -308,7 +311,7 @@ def draw_looks(looks: Sequence[Look], level: float, path: Path) -> Path:
         color=COLOURS[0],
         alpha=0.3,
         linewidth=0,
-        label="holds at one look",
+        label="is valid at one look",
     )
     axes.plot(x, [one.value for one in looks], color=COLOURS[0], linewidth=1.4)
     for verdict, mark in LOOK_MARKS.items():

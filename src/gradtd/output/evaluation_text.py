@@ -29,18 +29,18 @@ _MEANING = (
     ("trace", "Ratio in the traces", "{}"),
     ("ess", "Effective sample size, in steps", "{:.0f} of {steps}"),
     ("ess_marginal", "Effective sample size of the marginal weights, in steps", "{:.0f} of {steps}"),
-    ("ess_marginal_episodes", "The same in episodes", "{:.1f} of {episodes}"),
+    ("ess_marginal_episodes", "Effective sample size of the marginal weights, in episodes", "{:.1f} of {episodes}"),
     ("ess_episodes", "Effective sample size of whole-episode weights, in episodes", "{:.1f} of {episodes}"),
     ("largest_ratio", "Largest importance ratio of a step", "{:.3g}"),
     ("top_hundredth_carries", "Share of total weight held by the largest 1% of ratios", "{:.1%}"),
     ("mean_ratio", "Mean importance ratio (1 with correct probabilities)", "{:.4g}"),
-    ("mean_ratio_off", "Its distance from 1, in standard errors", "{:+.1f}"),
+    ("mean_ratio_off", "Distance of the mean ratio from 1, in standard errors", "{:+.1f}"),
     ("unseen_mass", "Target's probability of actions the log never took", "{:.2g}"),
     ("never_taken", "Target's next actions that the log never took in that state", "{:.2%}"),
     ("never_taken_effect", "Change of the value without them, in standard errors", "{:.2f}"),
-    ("outside_range", "Target's actions outside the range of the log's", "{:.2%}"),
+    ("outside_range", "Target's actions outside the range of the log's actions", "{:.2%}"),
     ("action_error", "Estimated error of the value, from action values", "{:.3g}"),
-    ("state_value", "Value by state values", "{:.5g}"),
+    ("state_value", "Value from state values", "{:.5g}"),
     ("terminated", "Episodes that terminated", "{}"),
     ("truncated", "Episodes that were truncated", "{}"),
     ("features", "Features", "{}"),
@@ -49,25 +49,29 @@ _MEANING = (
     ("condition_A", "Condition number of A, in the features used for learning", "{:.3g}"),
     ("condition_C", "Condition number of C (features scaled)", "{:.3g}"),
     ("neu_start", "Norm of the mean TD update, squared (NEU), at zero weights", "{:.3g}"),
-    ("neu_end", "The same at the final weights", "{:.3g}"),
+    ("neu_end", "NEU at the final weights", "{:.3g}"),
     ("updates", "Updates", "{}"),
     ("moved", "Change of the value in the second half of the updates, in standard errors", "{:.2f}"),
     ("from_lstd", "Distance from LSTD, in standard errors", "{:.2f}"),
-    ("error_ratio", "Standard error by refits over the sandwich error", "{:.2f}"),
+    ("error_ratio", "Standard error by refits, divided by the sandwich error", "{:.2f}"),
     ("from_dr", "Distance from doubly robust, in standard errors of the difference", "{:.2f}"),
     ("resamples", "Bootstrap samples of the episodes", "{}"),
-    ("refits", "Refits of the method on them", "{}"),
+    ("refits", "Refits of the method on bootstrap samples", "{}"),
     ("refits_lost", "Share of the refits that failed", "{:.1%}"),
-    ("effective_pieces", "Episodes that the value rests on, by their influence", "{:.1f} of {episodes}"),
+    ("effective_pieces", "Effective number of episodes behind the value, by influence", "{:.1f} of {episodes}"),
     ("refit_bias", "Bias with a tenth of the episodes left out, in standard errors", "{:.2f}"),
     ("lacking", "Share of the target's choices that the log lacks", "{:.1%}"),
-    ("lacking_moves", "How far these could move the value, over half its interval", "{:.2f}"),
+    ("lacking_moves", "Possible effect of these on the value, relative to half its interval", "{:.2f}"),
     ("surprises_met", "Effective number of steps behind the error", "{:.1f}"),
-    ("model_moves", "Change of the value with another model of the behaviour, over the allowed change", "{:.2f}"),
-    ("dependence", "Variance over that of independent episodes or blocks", "{:.2f}"),
-    ("richer_checks", "Richer fits precise enough to count", "{}"),
-    ("memory_checks", "Fits with memory precise enough to count", "{}"),
-    ("hull_times", "Width of the interval over that of the chosen features alone", "{:.2f}"),
+    (
+        "model_moves",
+        "Change of the value with another behaviour model, relative to the allowed change",
+        "{:.2f}",
+    ),
+    ("dependence", "Variance relative to that of independent episodes or blocks", "{:.2f}"),
+    ("richer_checks", "Richer fits that are precise enough to count", "{}"),
+    ("memory_checks", "Fits with memory that are precise enough to count", "{}"),
+    ("hull_times", "Width of the interval relative to that of the chosen features alone", "{:.2f}"),
 )
 """Diagnostics in the order of the table: name, label, and how the number is shown."""
 
@@ -110,7 +114,7 @@ COLOUR = {"usable": "green", "unchecked": "yellow", "not usable": "red"}
 
 
 def _opening(evaluation: Evaluation, name: str = "") -> list[Text]:
-    """Value, verdict, reasons, further answers and warnings."""
+    """The first lines: value, verdict, reasons, additional answers and warnings."""
     colour = COLOUR.get(evaluation.verdict, "red")
     agreed = "" if evaluation.reasons else ": All required checks ran and passed."
     lines = [_text(f"{name}{headline(evaluation)}", "bold"), _text(evaluation.verdict, colour).append(agreed, "none")]
@@ -125,7 +129,7 @@ def _size(evaluation: Evaluation) -> str:
 
 
 def summary_lines(evaluation: Evaluation) -> list[str]:
-    """The value, the verdict and why, without a terminal's width."""
+    """The value, the verdict and the reasons as lines that are not wrapped."""
     lines = [*(line.plain for line in _opening(evaluation)), "", *evidence_lines(evaluation), ""]
     if read := understood_lines(evaluation):
         lines += [READ_AS, *(f"  {line}" for line in read), ""]
@@ -142,7 +146,7 @@ def evidence_rows(evaluation: Evaluation) -> list[tuple[str, str, str]]:
 
 
 def evidence_lines(evaluation: Evaluation) -> list[str]:
-    """The same as text."""
+    """`evidence_rows` as lines of text."""
     rows = evidence_rows(evaluation)
     wide, middle = (max(len(row[place]) for row in rows) for place in (0, 1))
     return [f"{what:{wide}}  {second:>{middle}}  {third}" for what, second, third in rows]
@@ -151,9 +155,10 @@ def evidence_lines(evaluation: Evaluation) -> list[str]:
 def on_terminal(
     evaluation: Evaluation, name: str = "", verbose: bool = False, say: Callable[[str], str] = str
 ) -> Group:
-    """For the terminal: value and verdict, evidence, methods, assumptions, with ``verbose`` all diagnostics and checks.
+    """The output for the terminal: value and verdict, evidence, methods and assumptions; with ``verbose``, also all
+    diagnostics and checks.
 
-    ``say`` turns parameters in sentences about assumptions into options.
+    ``say`` rewrites parameters in sentences about assumptions as options.
     """
     from rich.console import Group
 
@@ -171,7 +176,7 @@ def on_terminal(
 
 
 READ_AS = "How the log was read (? marks a guess)"
-"""The heading of that table, in every output."""
+"""The heading of the table of roles, in every output."""
 
 
 def understood_lines(evaluation: Evaluation) -> list[str]:
@@ -180,7 +185,7 @@ def understood_lines(evaluation: Evaluation) -> list[str]:
 
 
 def understood_items(evaluation: Evaluation) -> list[str]:
-    """The same for a page, where runs of spaces have no width."""
+    """`understood_lines` for a page, in which multiple spaces collapse."""
     return [re.sub(r" {2,}", ": ", line, count=1).replace("  ", " ") for line in understood_lines(evaluation)]
 
 
@@ -242,7 +247,8 @@ def as_text(shown: Any) -> str:
 
     console = Console(width=10_000, file=io.StringIO(), highlight=False, color_system=None)
     console.print(shown)
-    return "\n".join(line.rstrip() for line in console.file.getvalue().rstrip().splitlines())  # type: ignore[attr-defined]
+    # type: ignore[attr-defined]
+    return "\n".join(line.rstrip() for line in console.file.getvalue().rstrip().splitlines())
 
 
 def decided(decision: TargetDecision) -> str:
@@ -268,7 +274,7 @@ def comparison_on_terminal(comparison: Comparison) -> Group:
             f": {printable(row.reason)}" if row.reason else "", "none"
         )
         pairs.add_row(_text(f"{row.first} - {row.second}"), *cells, verdict)
-    decision = f"decision ({comparison.level:.0%} for all together)"
+    decision = f"decision ({comparison.level:.0%} simultaneously)"
     ranked = _grid(("target",), ("value", "probability of being best"), ("verdict", decision))
     decisions = {one.name: decided(one) for one in comparison.decisions}
     for place in comparison.ranking:
@@ -280,7 +286,7 @@ def comparison_on_terminal(comparison: Comparison) -> Group:
 
 
 def extra_lines(evaluation: Evaluation) -> list[str]:
-    """One sentence for each further answer."""
+    """One sentence for each additional answer."""
     lines = []
     if (at_any_time := evaluation.anytime) is not None:
         lines.append(
@@ -289,14 +295,16 @@ def extra_lines(evaluation: Evaluation) -> list[str]:
         )
     if (cause := evaluation.confounding) is not None:
         lines.append(
-            f"Unrecorded cause: with one that changes the odds of every {cause.each} by a factor of up to "
+            f"Unrecorded cause: if it changes the odds of every {cause.each} by a factor of up to "
             f"{cause.strength:g}, the {evaluation.level:.0%} interval is {cause.low:.5g} to {cause.high:.5g}. "
             f"{cause.tips}"
         )
     if evaluation.groups:
-        lines.append(f"Groups of starts, intervals that hold for all of them at {evaluation.level:.0%}:")
+        lines.append(
+            f"Groups of starts, with intervals that are valid for all of them simultaneously at {evaluation.level:.0%}:"
+        )
     for one in evaluation.groups:
-        note = f" (the log is too small for it: {one.fault})" if one.fault else ""
+        note = f" (the log is too small for this group: {one.fault})" if one.fault else ""
         lines.append(f"  {one.name}, {one.episodes} episodes: {one.value:.5g}, {one.low:.5g} to {one.high:.5g}{note}")
     return lines
 
@@ -350,7 +358,7 @@ def _verdict(verdict: str, reason: str) -> str:
 
 
 def comparison_cell(comparison: Comparison) -> str:
-    """Both tables."""
+    """Both tables of a comparison as HTML, for notebooks."""
     return "<div>" + "<p></p>".join(table.html() for table in comparison_tables(comparison)) + "</div>"
 
 

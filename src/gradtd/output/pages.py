@@ -1,4 +1,4 @@
-"""Self-contained pages: a filled template with embedded images."""
+"""Renders self-contained pages from templates, with embedded images."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gradtd.core.checks import printable
 
 
 def render(template: str, **values: Any) -> str:
-    """Fill in one of our templates."""
+    """Fill in one of gradtd's templates."""
     import jinja2
 
     folder = Path(__file__).parent / "templates"
@@ -21,4 +21,4 @@ def render(template: str, **values: Any) -> str:
 
 def _shown(value: Any) -> Any:
     """Text without control characters, some of which HTML forbids and UTF-8 cannot encode."""
-    return printable(value, lines=True) if type(value) is str else value  # HTML has another type
+    return printable(value, lines=True) if type(value) is str else value  # Markup has another type

@@ -1,4 +1,4 @@
-"""Plots from computed numbers."""
+"""Draws plots from computed numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gradtd.core.checks import picture_file, printable
 from gradtd.core.files import replace_file
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""Okabe and Ito's colours, which people with colour-blindness can tell apart."""
+"""Okabe and Ito's colours, which colour-blind people can distinguish."""
 
 OWN_COLOUR = {
     "Impression GTD": "#0072B2",
@@ -33,7 +33,7 @@ OWN_COLOUR = {
     "STHTD-MP": "#5F4B8B",
     "LSTD": "#000000",
 }
-"""The same colour for an algorithm in every figure of the reproduction."""
+"""The colour of each algorithm in all figures of the reproduction."""
 STYLE: dict[str, Any] = {
     "Krylov GTD": (0, (1, 1)),
     "Impression GTD (auto)": (0, (6, 1.5, 1, 1.5)),
@@ -64,7 +64,7 @@ class Curve:
 def mean_and_error(values: Floats) -> tuple[Floats, Floats]:
     """Mean over runs and its standard error (NaN for a single run)."""
     runs = values.shape[0]
-    with np.errstate(over="ignore", invalid="ignore"):  # of runs that diverged
+    with np.errstate(over="ignore", invalid="ignore"):  # runs that diverged may overflow
         error = values.std(axis=0, ddof=1) / np.sqrt(runs) if runs > 1 else np.full(values.shape[1:], np.nan)
         return values.mean(axis=0), error
 
@@ -92,7 +92,8 @@ def _shades(n: int) -> list[str]:
 def learning_curves(
     curves: Mapping[str, tuple[Integers, Floats]], *, title: str, metric: str, log: bool = False
 ) -> Any:
-    """``{label: (steps, values[run, step])}`` drawn as means with 95 % intervals: a figure, to be saved with `save`."""
+    """A figure of the curves ``{label: (steps, values[run, step])}`` as means with 95 % intervals; save it with
+    `save`."""
     figure, axes = canvas(title)
     for colour, (label, (steps, values)) in zip(COLOURS, curves.items(), strict=False):
         _draw(axes, steps, Curve(label, values, colour), log)
@@ -121,7 +122,7 @@ def paper_figure(
     for curve in curves:
         _draw(axes, steps, curve, log, (shift or {}).get(curve.label, 0.0))
     runs = curves[0].values.shape[0]
-    name = f"{metric}, less a bias" if shift else metric
+    name = f"{metric}, minus a bias" if shift else metric
     _finish(axes, f"mean of {runs} runs" + ("" if shift else ",\n95 % interval"), name, log, beside=True)
     if ceiling is not None:
         lows = [np.nanmin(np.where(line.get_ydata() > 0, line.get_ydata(), np.nan)) for line in axes.get_lines()]
@@ -135,7 +136,7 @@ def paper_figure(
 def sensitivity_figure(
     sweeps: Mapping[str, Mapping[str, Any]], paths: Sequence[Path], *, title: str, metric: str
 ) -> Any:
-    """Error at the end against the step-size, one line an algorithm; divergence at the ceiling, marked."""
+    """Final error against the step-size, one line per algorithm; divergence is marked at the ceiling."""
     figure, axes = canvas(title)
     for label, sweep in sweeps.items():
         colour = OWN_COLOUR.get(label, "#000000")
@@ -178,7 +179,8 @@ def canvas(title: str) -> tuple[Any, Any]:
 
 
 def _draw(axes: Any, steps: Integers, curve: Curve, log: bool, shift: float = 0.0) -> None:
-    """A mean with its interval, symmetric on a linear or log axis; a shifted mean has none on a log axis."""
+    """Draw a mean with its interval, symmetric on the linear or log axis; a shifted mean on a log axis has no
+    interval."""
     mean, error = mean_and_error(curve.values)
     shifted = mean - shift
     if log:
@@ -236,15 +238,15 @@ def save(figure: Any, path: Path) -> None:
 
 
 MOST_DRAWN = 1e200
-"""Matplotlib's own numbers overflow for larger values, so these are drawn as missing."""
+"""Matplotlib overflows for larger values, so they are drawn as missing."""
 RAISED = str.maketrans("-0123456789", "\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079")
-"""Digits of an exponent."""
+"""Superscript digits of an exponent."""
 
 
 class Line(NamedTuple):
-    """One algorithm: its error, and how many runs diverged, at each value of a hyper-parameter.
+    """The line of an algorithm: its error and number of diverged runs at each value of a hyper-parameter.
 
-    A word as value, such as "auto", is drawn as a horizontal line.
+    A word as a value, such as "auto", is drawn as a horizontal line.
     """
 
     label: str

@@ -1,7 +1,7 @@
-"""SVG plots inside pages: sharp at every size, and small.
+"""Turns figures into SVG for pages, which is sharp at every size and small.
 
-Curves are simplified without a visible change. Text stays text. The background is transparent, for dark mode. If space
-allows, a second version for phones is included.
+Curves are simplified without a visible change. Text remains text. The background is transparent, for dark mode. Pages
+can include a second version for phones.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ def _address(figure: Any) -> str:
 
 
 def make_tall(figure: Any) -> None:
-    """Make a figure fit a narrow screen: legends go below, and long names over several lines."""
+    """Make a figure fit a narrow screen: legends move below the plot, and long names are broken into lines."""
     figure.set_size_inches(PHONE, 1.15 * figure.get_size_inches()[1])
     for axes in figure.axes:
         axes.set_title(textwrap.fill(axes.get_title("left"), 44), loc="left", fontsize=10)
         axes.set_xlabel(textwrap.fill(axes.get_xlabel(), 36))
         axes.set_ylabel(textwrap.fill(axes.get_ylabel(), 36))
         names = [name.get_text() for name in axes.get_yticklabels()]
-        if any(len(name) > 20 and "$" not in name for name in names):  # words, not the formulas of a log axis
+        if any(len(name) > 20 and "$" not in name for name in names):  # labels in words, not the formulas of a log axis
             axes.set_yticks(axes.get_yticks(), [textwrap.fill(name, 20) for name in names], fontsize=8)
     for legend in [*(axes.get_legend() for axes in figure.axes), *figure.legends]:
         if legend is not None:
@@ -109,7 +109,7 @@ def _piece(drawn: str) -> str:
 
 
 def simplified(points: Floats, tolerance: float) -> Floats:
-    """The points of a line to keep so that it deviates by at most the tolerance (Douglas and Peucker)."""
+    """Simplify a line so that it deviates by at most the tolerance (Douglas and Peucker)."""
     keep = np.zeros(len(points), dtype=bool)
     keep[[0, -1]] = True
     open_pieces = [(0, len(points) - 1)]

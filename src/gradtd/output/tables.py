@@ -62,7 +62,7 @@ class Table:
         ).rstrip()
 
     def _widths(self) -> list[int]:
-        """The width of the widest cell, and at least that of a number."""
+        """The width of each column: that of its widest cell, and at least that of a number."""
         longest = [max(map(len, column)) for column in zip(self.columns, *self.rows, strict=True)]
         return [max(width, 8 if place == 0 else 10) for place, width in enumerate(longest)]
 

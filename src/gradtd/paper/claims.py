@@ -1,6 +1,6 @@
 """The paper's statements about its experiments, each with the criterion that tests it.
 
-The criteria were written before anyone looked at the curves. `gradtd.paper.judge_claims` lists those that were changed
+The criteria were written before the curves were computed. `gradtd.paper.judge_claims` lists those that were changed
 afterwards, with their first version and the reason. "Much" means at least a fifth. "Small" or "slightly" means less
 than 15 %, and "close" within 10 %. "Far off" and "biased" mean at least twice the error. "After the initial stage"
 means from the middle of the run on. "In the end" means over the last 1000 steps.
@@ -63,7 +63,7 @@ BOYAN: tuple[Claim, ...] = (
     ),
     Claim(
         "B3",
-        "Impression GTD (m 10, alpha 10) converges fastest of all compared.",
+        "Impression GTD (m 10, alpha 10) converges fastest of all compared algorithms.",
         at("fig:boyan_rmse", lower(IM, "TD", "TDRC", "TDC", "GTD2", "GTD", "MiniBatchTD", after=500)),
     ),
     Claim(
@@ -98,24 +98,24 @@ BOYAN: tuple[Claim, ...] = (
             "fig:boyan_rmse_imGTD_stepsize",
             beside(
                 every(floors_ordered("boyan_chain", 16, (0.1, 1, 5, 10)), ordered(alphas(1, 5, 10), after=9000)),
-                ("with alpha .1, which has not arrived", ordered(alphas(0.1, 1), after=9000)),
+                ("with alpha .1, which has not converged", ordered(alphas(0.1, 1), after=9000)),
             ),
         ),
         explain=explain_b6,
     ),
     Claim(
         "B7a",
-        "Less its bias, TD keeps about .08.",
+        "With its bias subtracted, TD stays at about .08.",
         at("fig:rmsve_boyan_batchsize_linear_rate", stays_near("TD", 0.08, 1.5, 2000)),
     ),
     Claim(
         "B7b",
-        "Less its bias, batch size 4 looks like TD.",
+        "With its bias subtracted, batch size 4 looks like TD.",
         at("fig:rmsve_boyan_batchsize_linear_rate", like(f"{IM} m=4", "TD", 2.0, 2000)),
     ),
     Claim(
         "B7c",
-        "Less its bias, a large batch (128) falls on a straight line: a linear rate.",
+        "With its bias subtracted, a large batch (128) falls on a straight line: a linear rate.",
         at("fig:rmsve_boyan_batchsize_linear_rate", straight_after_bias(f"{IM} m=128")),
         explain=explain_b7,
     ),
@@ -126,7 +126,7 @@ BOYAN: tuple[Claim, ...] = (
     ),
     Claim(
         "B7e",
-        "Less its bias, TD is not linear.",
+        "With its bias subtracted, TD is not linear.",
         at("fig:rmsve_boyan_batchsize_linear_rate", not_straight_after_bias("TD")),
     ),
 )
@@ -146,7 +146,7 @@ BAIRD: tuple[Claim, ...] = (
     ),
     Claim(
         "C2b",
-        "The other baselines (but TDRC) are slower than GTD and TDC.",
+        "The other baselines (except TDRC) are slower than GTD and TDC.",
         at("fig:baird_results", top(("GTD", "TDC"), ("TD", "GTD2", "HTD", "Vtrace"), after=5000)),
     ),
     Claim(
@@ -172,7 +172,7 @@ BAIRD: tuple[Claim, ...] = (
 ACROSS: tuple[Claim, ...] = (
     Claim(
         "G1",
-        "Impression GTD is the fastest of all compared, on every problem.",
+        "Impression GTD is the fastest of all compared algorithms, on every problem.",
         (
             ("fig:boyan_rmse", lower(IM, "TD", "TDRC", "TDC", "GTD2", "GTD", "MiniBatchTD", after=500)),
             ("fig:rwtab", lower(IM, *BASELINES, "MiniBatchTD", after=500)),
@@ -195,7 +195,7 @@ ACROSS: tuple[Claim, ...] = (
     ),
     Claim(
         "G3",
-        "Expected GTD has to wait less than A'TD and R1-GTD.",
+        "Expected GTD starts to learn earlier than A'TD and R1-GTD.",
         on_all(FRAMEWORK_FIGURES, lower("Expected GTD", "A'TD", "R1-GTD", until=1000)),
     ),
     Claim(

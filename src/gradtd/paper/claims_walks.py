@@ -48,7 +48,7 @@ TABULAR: tuple[Claim, ...] = (
     ),
     Claim(
         "T5",
-        "Then larger batches accelerate more.",
+        "After that, larger batches accelerate more.",
         at(
             "fig:rwtab_batch",
             beside(
@@ -92,7 +92,7 @@ INVERTED: tuple[Claim, ...] = (
     ),
     Claim(
         "I2b",
-        "As learning goes on TDC gets much better than TDRC.",
+        "As learning continues, TDC becomes much better than TDRC.",
         at("fig:rwinvpbe", lower("TDC", "TDRC", after=5000, factor=MUCH)),
     ),
     Claim("I3", "HTD is close to TD.", at("fig:rwinvpbe", close("HTD", "TD", within=0.1))),
@@ -120,7 +120,7 @@ INVERTED: tuple[Claim, ...] = (
     ),
     Claim(
         "I6",
-        "Impression GTD (m 32, alpha 1) beats even those after the initial stage.",
+        "Impression GTD (m 32, alpha 1) beats even GTD2 and TDC after the initial stage.",
         at(
             "fig:rwinvrmsve",
             beside(
@@ -149,7 +149,7 @@ INVERTED: tuple[Claim, ...] = (
     ),
     Claim(
         "I8",
-        "Step-sizes overturn: a large one leads at first and falls behind (m 32).",
+        "The order of step-sizes reverses: a large one leads at first and then falls behind (m 32).",
         at(
             "fig:rwinv_alpha",
             beside(
@@ -178,7 +178,7 @@ DEPENDENT: tuple[Claim, ...] = (
     ),
     Claim(
         "D3",
-        "Vtrace is far off in RMSVE though not in RMSPBE.",
+        "Vtrace is far off in RMSVE but not in RMSPBE.",
         (
             ("fig:rwdep_rmsve", lower("TDRC", "Vtrace", after=9000, factor=FAR)),
             ("fig:rwdep_pbe", lower("Vtrace", "TDRC", after=9000, factor=1 / FAR)),
@@ -209,7 +209,7 @@ DEPENDENT: tuple[Claim, ...] = (
     ),
     Claim(
         "D6",
-        "The RMSVE makes a way back: it dips, then rises, for all algorithms.",
+        "The RMSVE dips and then rises, for all algorithms.",
         at("fig:rwdep_batchsize", every(*(dips(a, 0.05) for a in (*sizes(8, 16, 32, 64), "GTD2")))),
         explain=explain_d6,
     ),

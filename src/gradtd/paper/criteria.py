@@ -1,4 +1,4 @@
-"""Claims and the criteria that test them: statements about mean curves, with bootstrap intervals over runs.
+"""Claims, and the criteria that test them: statements about mean curves, with bootstrap intervals over runs.
 
 In each run all algorithms of a figure use the same experience, so resampling runs preserves the pairing. A criterion
 that compares errors holds if its 95 % interval implies it, fails if the interval excludes it, and is otherwise
@@ -66,7 +66,7 @@ P = ParamSpec("P")
 
 
 def criterion(judge: Callable[Concatenate[Curves, P], Outcome]) -> Callable[P, Criterion]:
-    """A decorator: the function becomes a factory of criteria with its other arguments."""
+    """A decorator that turns a function of curves into a factory of criteria with its other arguments."""
 
     @wraps(judge)
     def of(*arguments: P.args, **settings: P.kwargs) -> Criterion:
@@ -100,7 +100,7 @@ def lower(
 def _all_below(
     curves: Curves, pairs: Sequence[tuple[str, str]], window: tuple[float, float], limit: float = 1.0
 ) -> Outcome:
-    """Whether all ratios are below a limit; the text is that of the deciding one."""
+    """Whether all ratios are below a limit; the text is that of the deciding ratio."""
     found = [_ratio(curves, a, b, window) for a, b in pairs]
     outcomes = [Outcome.of(pair, -np.inf, limit, text) for pair, text in found]
     together = combined(outcomes)
@@ -253,12 +253,12 @@ def straight_after_bias(curves: Curves, a: str) -> Outcome:
     """After subtracting .8 of the final error, log error against steps is a straight line (R^2 at least .95)."""
     logarithm = np.log(np.maximum(minus_bias(curves.steps, curves.mean(a)), 1e-12))
     r2 = float(np.corrcoef(curves.steps, logarithm)[0, 1] ** 2)
-    return Outcome(bool(r2 >= 0.95), f"{a} less its bias: R^2 of log error on steps {r2:.2f}")
+    return Outcome(bool(r2 >= 0.95), f"{a} with its bias subtracted: R^2 of log error on steps {r2:.2f}")
 
 
 @criterion
 def not_straight_after_bias(curves: Curves, a: str) -> Outcome:
-    """The same curve is not a straight line."""
+    """After subtracting .8 of the final error, log error against steps is not a straight line."""
     found = straight_after_bias(a)(curves)
     return Outcome(not found.holds, found.measured)
 
@@ -267,7 +267,7 @@ def not_straight_after_bias(curves: Curves, a: str) -> Outcome:
 def stays_near(curves: Curves, a: str, value: float, factor: float, after: float) -> Outcome:
     """After subtracting .8 of the final error, the mean error stays within a factor of a value."""
     level = float(minus_bias(curves.steps, curves.mean(a))[curves.window(after, np.inf)].mean())
-    text = f"{a} less its bias: {level:.3g} after step {after:g} (paper: about {value:g})"
+    text = f"{a} with its bias subtracted: {level:.3g} after step {after:g} (paper: about {value:g})"
     return Outcome(bool(value / factor <= level <= value * factor), text)
 
 
@@ -276,7 +276,7 @@ def like(curves: Curves, a: str, b: str, factor: float, after: float) -> Outcome
     """After subtracting .8 of the final error, two mean curves are within a factor of each other."""
     levels = [minus_bias(curves.steps, curves.mean(x))[curves.window(after, np.inf)].mean() for x in (a, b)]
     ratio = float(levels[0] / levels[1])
-    text = f"less their bias, {a} / {b} = {ratio:.3g} after step {after:g}"
+    text = f"with their bias subtracted, {a} / {b} = {ratio:.3g} after step {after:g}"
     return Outcome(bool(1 / factor <= ratio <= factor), text)
 
 
@@ -301,7 +301,7 @@ def beside(curves: Curves, main: Criterion, *others: tuple[str, Criterion]) -> O
 
 @criterion
 def leads_since(curves: Curves, a: str, *others: str) -> Outcome:
-    """Reports only: the recorded step since which the smoothed mean of ``a`` is below all others."""
+    """Only reports the recorded step from which on the smoothed mean of ``a`` is below all others."""
     smooth = _smoother(len(curves.steps))
     best = np.min([smooth @ curves.mean(b) for b in others], axis=0)
     behind = np.flatnonzero(smooth @ curves.mean(a) >= best)
@@ -310,7 +310,7 @@ def leads_since(curves: Curves, a: str, *others: str) -> Outcome:
         return Outcome(None, f"{a} is ahead of {names} throughout")
     if behind[-1] == len(curves.steps) - 1:
         return Outcome(None, f"{a} is not ahead of {names} at the end")
-    return Outcome(None, f"{a} is ahead of {names} since step {curves.steps[behind[-1] + 1]}")
+    return Outcome(None, f"{a} is ahead of {names} from step {curves.steps[behind[-1] + 1]} on")
 
 
 @criterion
@@ -319,7 +319,7 @@ def every(curves: Curves, *criteria: Criterion) -> Outcome:
 
 
 def combined(outcomes: Sequence[Outcome]) -> Outcome:
-    """True if all hold, False if one fails, else undecided; the text names those that do not hold, or all."""
+    """True if all outcomes hold, False if one fails, else undecided; the text lists those that do not hold, or all."""
     verdicts = [o.holds for o in outcomes]
     holds = False if False in verdicts else (None if None in verdicts else True)
     failing = [o.measured for o in outcomes if o.holds is not True]
@@ -332,21 +332,21 @@ BASELINES = ("TD", "TDRC", "TDC", "GTD2", "GTD", "HTD", "Vtrace")
 Sweeps = Mapping[str, Mapping[str, Any]]
 
 MUCH, FAR = 0.8, 0.5
-"""Much lower: at most .8 of the other error. Far off, or biased: at least twice the other error."""
+"""The factors for "much lower" (at most .8 of the other error) and "far off" or "biased" (at least twice)."""
 INITIAL = 5000
-"""The paper gives no step for "the initial stage". Here it is at most half of the curve."""
+"""The paper gives no step for the end of "the initial stage". Here the stage is at most half of the curve."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One statement of the paper in our words, and the criteria for it."""
+    """A statement of the paper, paraphrased, and its criteria."""
 
     id: str
-    statement: str  # id and statement: its number in the list, and its text
+    statement: str  # id and statement: the claim's number in the list, and its text
     parts: tuple[tuple[str, Criterion], ...] = ()
     """Pairs of a figure's label and a criterion. The claim holds if all of them do."""
     sweep: Callable[[Sweeps], Outcome] | None = None  # uses the step-size sweeps instead
-    explain: Callable[[Mapping[str, Curves]], str] | None = None  # our explanation if it does not hold
+    explain: Callable[[Mapping[str, Curves]], str] | None = None  # the explanation if it does not hold
 
     @property
     def figures(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Why some claims do not hold, computed from the same curves: error floors, and the range of good step-sizes."""
+"""Explains why some claims do not hold, from the same curves: error floors, and the range of good step-sizes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RIVALS = ("gtd", "gtd2", "tdc", "tdrc", "htd")
 
 
 def floors_ordered(problem: str, m: int, steps: tuple[float, ...]) -> Criterion:
-    """The exact floor of the RMSVE, with fresh batches of m, grows along these step-sizes."""
+    """The exact floor of the RMSVE, with fresh batches of m, increases along these step-sizes."""
 
     def judge(curves: Curves) -> Outcome:
         found = exact(problem)
@@ -35,7 +35,7 @@ def explain_b6(curves: Mapping[str, Curves]) -> str:
     found = ordered(alphas(1, 5, 10), after=9000)(figure)
     answer = "does hold" if found.holds else "does not hold either"
     return (
-        f"alpha = .1 has not arrived. Its error is still {float(figure.mean(alphas(0.1)[0])[-1]):.2g} at the end, "
+        f"alpha = .1 has not converged. Its error is still {float(figure.mean(alphas(0.1)[0])[-1]):.2g} at the end, "
         f"so its bias cannot be seen. Among 1, 5 and 10 the order {answer}."
     )
 
@@ -45,8 +45,8 @@ def explain_b7(curves: Mapping[str, Curves]) -> str:
     slopes = {a: power_of(figure, a) for a in ("LSTD", "Expected GTD", f"{IM} m=128", "TD")}
     text = ", ".join(f"{a} {slope:.2f}" for a, slope in slopes.items())
     return (
-        f"From step 1000 on the raw errors follow powers of the number of steps: {text}. A power of -1/2 is the "
-        "sampling error of the data seen so far, which LSTD shows, too."
+        f"From step 1000 on the raw errors follow powers of the number of steps: {text}. A power of -1/2 is "
+        "the sampling error of the data seen so far, which LSTD shows as well."
     )
 
 
@@ -59,7 +59,7 @@ def explain_c3(curves: Mapping[str, Curves]) -> str:
     return (
         f"With importance ratios the smallest nonzero eigenvalue of A'A is {mu:.2g}, so at alpha = .001 the slowest "
         f"part of the error shrinks by the factor (1 - alpha mu)^t = {left:.3f} in {steps} steps, at alpha = .05 by "
-        f"{(1 - 0.05 * mu) ** steps:.3f}. Near zero within them it cannot be."
+        f"{(1 - 0.05 * mu) ** steps:.3f}. It cannot get near zero within these steps."
     )
 
 
@@ -68,7 +68,7 @@ def explain_d6(curves: Mapping[str, Curves]) -> str:
     at_solution = float(rmsve(found, found.theta_star))
     mean = curves["fig:rwdep_batchsize"].mean(f"{IM} m=32")
     return (
-        f"The TD solution has RMSVE {at_solution:.3f}. A curve comes back only if it passes below where it ends; "
+        f"The TD solution has RMSVE {at_solution:.3f}. A curve rises again only if it passes below its final value; "
         f"that of m = 32 ends at {mean[-1]:.3f}, its lowest point is {mean.min():.3f}. Reading v-mu tests the "
         "likeliest mismatch: errors measured against the values of the behaviour, which the weights pass on their way."
     )
@@ -78,8 +78,8 @@ def explain_i4(curves: Mapping[str, Curves]) -> str:
     figure = curves["fig:rwinvpbe"]
     gtd = figure.over("GTD", 4000, np.inf)[0] / figure.over("GTD2", 4000, np.inf)[0]
     return (
-        "GTD2 and HTD differ by less than 100 runs can tell. In 1000 fresh runs (seed 77) HTD / GTD2 was 1.006 "
-        "[1.001, 1.010], so GTD2 is not above HTD. Our GTD, whose step-size is tuned for RMSVE, is at "
+        "GTD2 and HTD differ by less than 100 runs can detect. In 1000 fresh runs (seed 77) HTD / GTD2 was 1.006 "
+        "[1.001, 1.010], so GTD2 is not above HTD. GTD here, with a step-size tuned for RMSVE, is at "
         f"{gtd:.2g} times GTD2 and is left out of the comparison."
     )
 
@@ -96,7 +96,7 @@ def explain_d3(curves: Mapping[str, Curves]) -> str:
 
 
 def explain_g2(after: float = 0, until: float = np.inf) -> Callable[[Mapping[str, Curves]], str]:
-    """On which problems R1-GTD is ahead of A'TD, on which behind, and where it is a tie."""
+    """The problems on which R1-GTD is ahead of A'TD, behind it, or tied with it."""
 
     def explain(curves: Mapping[str, Curves]) -> str:
         words = {True: "ahead", False: "behind", None: "a tie"}
@@ -110,7 +110,7 @@ def explain_g2(after: float = 0, until: float = np.inf) -> Callable[[Mapping[str
 
 
 def _octaves(sweep: Mapping[str, Any], limit: float | None = None) -> float:
-    """Neighbouring step-sizes of the grid, the best among them, that never diverge and stay below a limit.
+    """Number of octaves of neighbouring step-sizes around the best one that never diverge and stay below a limit.
 
     The default limit is twice the best error.
     """
@@ -136,7 +136,7 @@ def widths_of_its_own_best(sweeps: Sweeps) -> Outcome:
 def widths_of_the_common_best(sweeps: Sweeps) -> Outcome:
     """Octaves of step-size within which the error stays below twice, 1.5 or 3 times the best of all.
 
-    The decision uses twice; the others and the range around the algorithm's own best are printed too.
+    The decision uses twice; the other factors, and the range around the algorithm's own best, are also printed.
     """
     outcomes = {factor: _widest(_common(sweeps, factor), f"octaves within a factor {factor:g} of the common best")
                 for factor in (2.0, 1.5, 3.0)}  # fmt: skip

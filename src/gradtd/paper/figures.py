@@ -2,7 +2,7 @@
 
 Settings come from the captions and the text; comments mark those that the paper leaves open.
 Step-sizes of the baselines are those of the TDRC authors' code, which the paper adopts. For GTD none are published:
-``TUNED`` takes the best of a sweep on seeds that no figure uses.
+``TUNED`` stands for the best step-size of a sweep on seeds that no figure uses.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ TUNED = "tuned"
 
 READINGS: dict[str, str] = {
     "A1": "Algorithm 1: gradient from buffer 1, TD error from buffer 2, ratios in both factors",
-    "S2": "both directions each step, each with the full step-size",
-    "S-avg": "both directions each step, half the step-size each",
+    "S2": "both directions at each step, each with the full step-size",
+    "S-avg": "both directions at each step, each with half the step-size",
     "no-rho": "without importance ratios (Baird only; contradicts the text)",
     "v-mu": (
         "as A1, errors against the values of the behaviour (random walks only; contradicts the text; added after "
@@ -27,7 +27,8 @@ READINGS: dict[str, str] = {
 }
 DIRECTIONS = {"A1": "one", "S2": "both", "S-avg": "averaged", "no-rho": "one", "v-mu": "one"}
 WALKS = ("A1", "S2", "S-avg", "v-mu")
-"""Readings of the random walks' figures in RMSVE. A reading that differs only in the metric needs no further runs."""
+"""Readings of the random walks' figures in RMSVE. A reading that differs only in the metric needs no additional
+runs."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,7 @@ FIGURES: tuple[Figure, ...] = (
         "rmsve",
         (*baselines(_BOYAN, *_ALL, hidden=("htd", "vtrace")), impression(10.0, 10), minibatch_td(0.05, 10)),
         log=True,
-        note="HTD and Vtrace are TD to the letter here, because the chain is on-policy; they are not drawn.",
+        note="HTD and Vtrace equal TD here, because the chain is on-policy; they are not drawn.",
     ),
     Figure(
         "fig:boyan_rmse_imGTD_bsz",
@@ -157,7 +158,7 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         "fig:rmsve_boyan_batchsize_linear_rate",
-        "Boyan chain: batch sizes again, less a bias",
+        "Boyan chain: batch sizes, with a bias subtracted",
         _BOYAN,
         "rmsve",
         (
@@ -186,7 +187,7 @@ FIGURES: tuple[Figure, ...] = (
         (*batch_sizes(0.5, 4, 8, 16, 32, 64), *baselines(_TAB, "td")),
         readings=WALKS,
         log=True,
-        note="The paper does not say which batch sizes; these are ours.",
+        note="The paper does not state the batch sizes; gradtd chose these.",
     ),
     Figure(
         "fig:rwtab_alpha",
@@ -231,7 +232,7 @@ FIGURES: tuple[Figure, ...] = (
         step_sizes(32, 0.25, 0.5, 1.0, 2.0),
         readings=WALKS,
         log=True,
-        note="The paper does not say which step-sizes; these are ours.",
+        note="The paper does not state the step-sizes; gradtd chose these.",
     ),
     Figure(
         "fig:rwdep_pbe",
@@ -281,7 +282,7 @@ FIGURES: tuple[Figure, ...] = (
         ),
         readings=("A1", "S2", "S-avg", "no-rho"),
         log=True,
-        note="The paper names one step-size of Impression GTD, .001, and draws more; .01 and .05 are ours.",
+        note="The paper states one step-size of Impression GTD, .001, and draws more; gradtd chose .01 and .05.",
     ),
 )
 
@@ -295,7 +296,7 @@ CARELESS = (
     impression(0.02, 1, "independent", capacity=20, average="tail"),
     impression(0.02, 1, "careless", split="none", capacity=40, average="tail"),
 )
-"""Single pairs from small buffers, with and without separate episodes: for the claim about independence sampling."""
+"""Single pairs from small buffers, with and without separate episodes, for the claim about independence sampling."""
 
 EXTRA: tuple[Figure, ...] = (
     *(
@@ -304,7 +305,7 @@ EXTRA: tuple[Figure, ...] = (
     ),
     Figure("extra:careless", "buffers of 40 steps", _DEP, "rmspbe", CARELESS, readings=("A1",)),
 )
-"""Runs that only claims use."""
+"""Runs that are needed only for claims."""
 
 PUBLISHED: dict[str, tuple[float, int]] = {
     _BOYAN: (10.0, 10),
@@ -341,5 +342,5 @@ SWEPT: dict[str, dict[str, Any]] = {
 }
 """The algorithms in the step-size sweeps, on every problem, over `GRID`."""
 RIVALS = ("gtd2_mp", "sthtd_mp")
-"""Rules of later papers with one step-size, shown at their best one; no claim refers to them."""
+"""Rules of later papers with one step-size, shown with their best step-size; no claim refers to them."""
 PAPER_PROBLEMS = (_BOYAN, _TAB, _INV, _DEP, "baird")

@@ -39,7 +39,7 @@ SEED, TUNING_SEED = 0, 10_000
 RECORDED = np.arange(0, STEPS + 1, EVERY)
 """The steps after which errors are measured."""
 NUMPY = 10
-"""The theory's independent draws are simulated in NumPy, which is slower than the compiled loop by about this
+"""Independent draws for the theory are simulated in NumPy, which is slower than the compiled loop by about this
 factor."""
 
 
@@ -58,7 +58,7 @@ class Job(ABC):
     @property
     @abstractmethod
     def session(self) -> Session:
-        """The rule as the job sets it up; with many settings, one of them."""
+        """The rule with the settings of the job, or with one of them if there are several."""
 
     @property
     @abstractmethod
@@ -243,8 +243,7 @@ def _behaviours_values(problem: str) -> Exact:
 def theory_code() -> str:
     """A digest of the theory's files.
 
-    Most of the theory is in methods, which a fingerprint of functions does not cover. The module that plots is left
-    out.
+    Most of the theory is in methods, which a fingerprint of functions does not cover. The plotting module is left out.
     """
     digest = hashlib.sha256()
     for path in sorted(Path(gradtd.theory.__file__).parent.glob("*.py")):
@@ -264,7 +263,7 @@ class Kept(NamedTuple):
 
 
 class Store(ResultsFolder):
-    """A results folder: ``kept`` for finished jobs, the rest for readers."""
+    """A results folder with finished jobs in ``kept``; the other files are for readers."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, "gradtd reproduce", FORMAT)
@@ -277,7 +276,7 @@ class Store(ResultsFolder):
         return found if found is not None else self.keep(key, compute())
 
     def look(self, key: Mapping[str, Any]) -> Kept | None:
-        """The results under a key; None if missing or incomplete."""
+        """The results under a key, or None if missing or incomplete."""
         found = read_if_whole(self.file_of(key))
         return None if found is None else Kept(arrays=found[1], told=found[0])
 
@@ -298,14 +297,15 @@ class Reproduction:
     runs: int
     steps: Integers
     figures: tuple[Figure, ...]
-    """runs, steps, figures: runs of every line, the steps at which errors were measured, and the requested figures"""
+    """``runs``, ``steps`` and ``figures``: the number of runs per line, the steps at which errors were measured, and
+    the requested figures."""
     curves: dict[tuple[str, str], Curves] = field(default_factory=dict)
     """The lines of a figure under one reading, by the label of the figure and the reading."""
     sweeps: dict[str, dict[str, Arrays]] = field(default_factory=dict)
     tuned: dict[str, dict[str, float]] = field(default_factory=dict)
     tuned_curves: dict[str, dict[str, Floats]] = field(default_factory=dict)
-    """sweeps, tuned, tuned_curves: for each problem: the errors over the grid of step-sizes, the best step-size of
-    each algorithm, and the RMSVE of every algorithm with it"""
+    """``sweeps``, ``tuned`` and ``tuned_curves``, for each problem: the errors over the grid of step-sizes, the best
+    step-size of each algorithm, and the RMSVE of every algorithm with it."""
     theory: dict[str, Kept] = field(default_factory=dict)
     """For each problem: the summary of `gradtd.theory` (``told``) and the curves of its picture (``arrays``)."""
     lambdas: dict[str, dict[tuple[str, float], Kept]] = field(default_factory=dict)
@@ -315,8 +315,8 @@ class Reproduction:
     seconds: float = 0.0
     run_steps: int = 0
     threads: tuple[int, ...] = ()
-    """seconds, run_steps, threads: wall-clock seconds of all jobs, steps of the experiment over all runs, and the
-    numbers of threads used"""
+    """``seconds``, ``run_steps`` and ``threads``: wall-clock seconds of all jobs, steps of the experiment over all
+    runs, and the numbers of threads used."""
 
     @property
     def papers_sweeps(self) -> dict[str, dict[str, Arrays]]:

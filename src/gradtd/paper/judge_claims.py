@@ -1,6 +1,6 @@
 """Verdicts on the claims, under every reading of the figures, and by the first version of changed criteria.
 
-`CHANGES` has the criteria that were changed after looking at the curves: the first version, the new one, and the
+`CHANGES` lists the criteria that were changed after the curves were computed: the first version, the new one, and the
 reason. The verdict by the old criterion is still computed, from the same curves, and shown next to the new one.
 """
 
@@ -33,16 +33,16 @@ from gradtd.paper.criteria import (
 from gradtd.paper.explanations import widths_of_its_own_best
 from gradtd.paper.figures import DIRECTIONS, PAPER_PROBLEMS
 
-_SPLIT = "Two statements in one sentence. Each has its own verdict now."
+_SPLIT = "The sentence contains two statements. Each now has its own verdict."
 _STAGE = (
-    "The paper says 'after the initial learning stage' and names no step. Step 2000 was ours. An initial stage is at "
-    "most half of the curve, so the second half of the run decides now. Both windows are shown."
+    "The paper says 'after the initial learning stage' without a step; step 2000 was gradtd's choice. An initial "
+    "stage is at most half of the curve, so now the second half of the run decides. Both windows are shown."
 )
 
 
 @dataclass(frozen=True)
 class Change:
-    """The first version of a claim, the ids of the new ones, and the reason."""
+    """The first version of a claim, the ids of the new claims, and the reason for the change."""
 
     before: Claim
     now: tuple[str, ...]
@@ -57,13 +57,13 @@ CHANGES: tuple[Change, ...] = (
             at("fig:boyan_rmse_imGTD_stepsize", ordered(alphas(0.1, 1, 5, 10), after=9000)),
         ),
         ("B6",),
-        "The old criterion saw how slow alpha .1 is, not its bias. A bias is where the error ends, its floor. Theory "
-        "has the floor of every step-size exactly. Step-sizes that arrive within the run must show the same order.",
+        "The old criterion measured how slow alpha .1 is, not its bias. The bias is the floor of the error, which the "
+        "theory gives exactly for every step-size. Step-sizes that converge within the run must show the same order.",
     ),
     Change(
         Claim(
             "B7a",
-            "Less its bias, TD keeps about .08 and is not linear.",
+            "With its bias subtracted, TD stays at about .08 and is not linear.",
             at(
                 "fig:rmsve_boyan_batchsize_linear_rate",
                 every(stays_near("TD", 0.08, 1.5, 2000), not_straight_after_bias("TD")),
@@ -95,8 +95,8 @@ CHANGES: tuple[Change, ...] = (
             at("fig:rwtab_batch", ordered(sizes(64, 32, 16, 8, 4), after=0)),
         ),
         ("T5",),
-        "The sentence follows 'after 4500 steps' in the paper. From step 0 on the criterion counted how long the "
-        "buffers take to fill, which is longer for larger batches. Both windows are shown.",
+        "The sentence follows 'after 4500 steps' in the paper. From step 0 on, the criterion included the time "
+        "to fill the buffers, which is longer for larger batches. Both windows are shown.",
     ),
     Change(
         Claim(
@@ -116,7 +116,7 @@ CHANGES: tuple[Change, ...] = (
     Change(
         Claim(
             "I2",
-            "As learning goes on TDC gets much better than TDRC.",
+            "As learning continues, TDC becomes much better than TDRC.",
             at("fig:rwinvpbe", lower("TDC", "TDRC", after=5000, factor=MUCH)),
         ),
         ("I2a", "I2b"),
@@ -144,7 +144,7 @@ CHANGES: tuple[Change, ...] = (
     Change(
         Claim(
             "I6",
-            "Impression GTD (m 32, alpha 1) beats even those after the initial stage.",
+            "Impression GTD (m 32, alpha 1) beats even GTD2 and TDC after the initial stage.",
             at("fig:rwinvrmsve", lower(IM, "GTD2", "TDC", after=2000)),
         ),
         ("I6",),
@@ -165,12 +165,12 @@ CHANGES: tuple[Change, ...] = (
     Change(
         Claim(
             "I8",
-            "Step-sizes overturn: a large one leads at first and falls behind (m 32).",
+            "The order of step-sizes reverses: a large one leads at first and then falls behind (m 32).",
             at("fig:rwinv_alpha", every(lower(*alphas(2, 0.25), until=2000), lower(*alphas(0.25, 2), after=9000))),
         ),
         ("I8",),
-        "The paper names no step-sizes here. It says that there is an overturn. Ours are .25, .5, 1 and 2. The old "
-        "criterion compared .25, which is too slow to arrive, with 2. The two largest decide now. Both are shown.",
+        "The paper states no step-sizes here, only that their order reverses. gradtd uses .25, .5, 1 and 2. The old "
+        "criterion compared .25, which is too slow to converge, with 2. Now the two largest decide. Both are shown.",
     ),
     Change(
         Claim(
@@ -187,15 +187,15 @@ CHANGES: tuple[Change, ...] = (
     Change(
         Claim(
             "D3",
-            "Vtrace is far off in RMSVE though not in RMSPBE.",
+            "Vtrace is far off in RMSVE but not in RMSPBE.",
             (
                 ("fig:rwdep_rmsve", lower("TDRC", "Vtrace", after=9000, factor=FAR)),
                 ("fig:rwdep_pbe", lower("Vtrace", "TDRC", after=9000, factor=1 / FAR)),
             ),
         ),
         ("D3",),
-        "The criterion is the same. Its factor, that far off means twice the error, was not declared, and the reason "
-        "for failing was not given.",
+        "The criterion is the same. Its factor (far off means twice the error) and the reason for failing were not "
+        "stated before.",
     ),
     Change(
         Claim(
@@ -218,7 +218,7 @@ CHANGES: tuple[Change, ...] = (
     Change(
         Claim(
             "C2",
-            "GTD and TDC are slow, and the other baselines (but TDRC) slower still.",
+            "GTD and TDC are slow, and the other baselines (except TDRC) even slower.",
             at(
                 "fig:baird_results",
                 every(
@@ -237,7 +237,7 @@ CHANGES: tuple[Change, ...] = (
             on_all(FRAMEWORK_FIGURES, every(lower("R1-GTD", "A'TD", until=3000), lower("R1-GTD", "A'TD", after=9000))),
         ),
         ("G2a", "G2b"),
-        f"{_SPLIT} Where not all problems agree, the explanation names every one.",
+        f"{_SPLIT} If not all problems agree, the explanation names each of them.",
     ),
     Change(
         Claim(
@@ -246,7 +246,7 @@ CHANGES: tuple[Change, ...] = (
             sweep=widths_of_its_own_best,
         ),
         ("G5",),
-        "Within twice its own best an algorithm that never learns has a wide range. 'Well-performing' means a small "
+        "Within twice its own best, an algorithm that never learns has a wide range. 'Well-performing' means a small "
         "error, so it is compared with twice the common best. Both are shown.",
     ),
 )
@@ -267,7 +267,8 @@ def verdicts(curves: Drawn, sweeps: Sweeps) -> list[dict[str, Any]]:
 def verdict(claim: Claim, curves: Drawn, sweeps: Sweeps) -> dict[str, Any]:
     """The verdict on one claim in words, the measurements under each reading, and an explanation.
 
-    ``before`` has the same for the first version of the criterion, and why it was changed; None if it was not.
+    ``before`` has the same entries for the first version of the criterion, and the reason for the change, or None if it
+    was not changed.
     """
     changed = [change for change in CHANGES if claim.id in change.now]
     before = {**_judged(changed[0].before, curves, sweeps), "why": changed[0].why} if changed else None
@@ -290,7 +291,7 @@ def _judged(claim: Claim, curves: Drawn, sweeps: Sweeps) -> dict[str, Any]:
 
 
 def _outcomes(claim: Claim, curves: Drawn, sweeps: Sweeps) -> dict[str, Outcome]:
-    """The measurements under the first reading, and under every reading with a different one."""
+    """The measurements under the first reading, and under every reading whose measurement differs."""
     if claim.sweep is not None:
         return {"A1": claim.sweep(sweeps)}
     shared = [{r for label, r in curves if label == figure} for figure in claim.figures]

@@ -1,4 +1,4 @@
-"""Lambda on the paper's problems: every family with traces, each with its best step-size or without one.
+"""Runs over lambda on the paper's problems: every family with traces, each with its best step-size or without one.
 
 First the jobs, then the page's section: a table and a picture per problem, with the gain and the cost of lambda.
 """
@@ -26,7 +26,7 @@ STEPS, EVERY = 5000, 100
 RECORDED = np.arange(0, STEPS + 1, EVERY)
 """The steps after which errors are measured here: half as many as in the figures."""
 M = 16
-"""Steps of a batch."""
+"""Number of steps per batch."""
 ONE_STEP_AT_A_TIME = ("td", "tdrc", "tdc", "gtd", "gtd2", "gtd2_mp", "sthtd_mp", "htd", "etd", "vtrace")
 OWN = Line("Impression GTD", "impression_gtd", {"alpha": TUNED, "batch_size": M})
 FAMILIES: dict[str, Line] = {
@@ -40,10 +40,10 @@ FAMILIES: dict[str, Line] = {
         FLOOR,
     )
 }
-"""One rule of every family, and the rivals with one step-size.
+"""The rules that are run at every lambda: one of each family, and the rivals with one step-size.
 
-Krylov GTD is left out because it follows LSTD at every lambda; SVRG and SAGA because they use the same gradient at much
-higher cost.
+Krylov GTD is left out because it equals LSTD approximately at every lambda, SVRG and SAGA because they use the same
+gradient at a much higher cost.
 """
 
 
@@ -137,7 +137,8 @@ def _ends(label: str, by_lambda: Found) -> Floats:
 
 
 def _words(label: str, by_lambda: Found) -> str:
-    """Where the final error is lowest, and whether the runs suffice to show it; runs are paired by their data."""
+    """A sentence about the lambda with the lowest final error, and whether the runs suffice to show it; runs are paired
+    by data."""
     ends = _ends(label, by_lambda)
     best, last = int(ends.mean(axis=1).argmin()), len(LAMBDAS) - 1
     cost = f"lambda {LAMBDAS[last]:g} makes its error {ends[last].mean() / ends[0].mean():.2f} times that of lambda 0"
@@ -146,7 +147,7 @@ def _words(label: str, by_lambda: Found) -> str:
     apart = ends[best] - ends[0]
     clear = abs(float(apart.mean())) > 2 * float(apart.std(ddof=1)) / np.sqrt(len(apart))
     share = ends[best].mean() / ends[0].mean()
-    unsure = "" if clear else " (within two standard errors of nothing)"
+    unsure = "" if clear else " (within two standard errors of no difference)"
     return f"{label} is best with lambda {LAMBDAS[best]:g}: {share:.2f} times the error of lambda 0{unsure}; {cost}."
 
 

@@ -1,4 +1,4 @@
-"""One self-contained page and the figures as files, from a finished reproduction. Only draws and writes."""
+"""Writes one self-contained page and the figures as files, from a finished reproduction, without computing."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def kind(verdict: str) -> str:
 
 
 def _changed(found: Reproduction) -> list[dict[str, Any]]:
-    """The criteria that were changed after looking at the curves: the old wording and the new one."""
+    """The criteria that were changed after the curves were computed: the old wording and the new one."""
     rows: dict[str, dict[str, Any]] = {}
     for claim in found.claims:
         if claim["before"] is not None:
@@ -117,7 +117,7 @@ def _section(problem: str, found: Reproduction, store: Store) -> dict[str, Any]:
 
 
 def draw(figure: Figure, found: Reproduction, store: Store) -> str:
-    """Draw one of the paper's figures under the first reading; the picture for the page."""
+    """Draw one of the paper's figures under the first reading; returns the picture for the page."""
     curves = found.curves[figure.label, "A1"]
     shown = {line.label: curves.values[line.label] for line in (*figure.lines, *BESIDE) if line.shown}
     shift = None
@@ -136,7 +136,7 @@ def draw(figure: Figure, found: Reproduction, store: Store) -> str:
         ceiling=_ceiling(shown),
         cut=_cut(shown),
     )
-    return picture(axes.figure, phone=figure is found.figures[0])  # only that on the first screen
+    return picture(axes.figure, phone=figure is found.figures[0])  # only the figure on the first screen
 
 
 def _cut(curves: Mapping[str, Floats]) -> float:
@@ -174,7 +174,8 @@ def _draw_sensitivity(problem: str, found: Reproduction, store: Store) -> str:
 
 
 def _tuned_rows(problem: str, found: Reproduction) -> list[dict[str, Any]]:
-    """For each algorithm its best step-size, and its final error and its mean over all steps, compared with LSTD."""
+    """For each algorithm: its best step-size, its final error, and its mean error over all steps, compared with
+    LSTD."""
     tail = found.steps > 0.9 * found.steps[-1]
     floor = found.tuned_curves[problem]["LSTD"]
     rows = []
@@ -197,7 +198,7 @@ RATIOS_AT = (500, 1500, 3000, 5000, 10_000)
 
 
 def _ratio_rows(problem: str, found: Reproduction) -> list[dict[str, Any]]:
-    """Mean errors over LSTD's on the same data at chosen steps, as published and with the best step-size."""
+    """Mean errors divided by LSTD's on the same data, at chosen steps, as published and with the best step-size."""
     chosen = np.searchsorted(found.steps, RATIOS_AT)
     floor = found.tuned_curves[problem]["LSTD"].mean(axis=0)[chosen]
     published = {}

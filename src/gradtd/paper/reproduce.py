@@ -1,4 +1,4 @@
-"""Plan the jobs of the paper's figures, run them or load finished ones, judge the claims, write the tables."""
+"""Plans the jobs of the paper's figures, runs them or loads finished ones, judges the claims, and writes the tables."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Plan:
         return {algorithm: SweepJob(problem, self.tuning_runs, algorithm) for algorithm in SWEPT}
 
     def lines(self, figure: Figure, reading: str, tuned: Tuned) -> dict[str, LineJob]:
-        """The lines of a figure under a reading, by their labels."""
+        """The lines of a figure under a reading, by label."""
         best = tuned.get(figure.problem, {})
         return {line.label: self._line(figure.problem, line, reading, best) for line in (*figure.lines, *BESIDE)}
 
@@ -89,7 +89,7 @@ class Plan:
         return TheoryJob(problem, self.runs)
 
     def jobs(self, tuned: Tuned) -> Iterator[Job]:
-        """All jobs, some repeated; a step-size that is not tuned yet is 1."""
+        """All jobs, some of them repeated; a step-size that is not yet tuned is 1."""
         for problem in self.problems:
             yield from self.sweeps(problem).values()
             yield from self.tuned_lines(problem, tuned).values()
@@ -113,7 +113,7 @@ def reproduce(
     scheduler: str | None = None,
     progress: Progress | None = None,
 ) -> tuple[Reproduction, Store]:
-    """Run the reproduction of some figures, or of all, into a folder, or resume it there.
+    """Reproduce some or all figures into a folder, or resume there.
 
     By default all figures are reproduced. Finished jobs in the folder are not run again. Jobs run on the workers of a
     Dask scheduler, if one is given, otherwise on threads.
@@ -203,7 +203,7 @@ class Worker:
 
 
 def timed(job: Job, threads: int = 1) -> Kept:
-    """The results of a job, and how long it took."""
+    """The results of a job, and the time it took."""
     began = time.perf_counter()
     arrays, told = job.compute(threads)
     return Kept(arrays, {**told, "seconds": time.perf_counter() - began, "threads": threads})

@@ -1,4 +1,4 @@
-"""Problems, each one function that returns a `Problem`. A new one is a function and a line below."""
+"""Problems, each one function that returns a `Problem`. To add one, write a function and add a line below."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ PROBLEMS: dict[str, Callable[..., Problem]] = {
 
 
 def as_problem(problem: Problem | str) -> Problem:
-    """A problem, given as itself or by name, with parameters where wanted.
+    """The problem, given as an object or by name, with optional parameters.
 
     Parameters
     ----------
     problem : Problem or str
-        The problem itself, a name of `PROBLEMS`, or ``name:parameter=value,...``.
+        The problem itself, a name from `PROBLEMS`, or ``name:parameter=value,...``.
 
     >>> as_problem("random_walk_tabular:n=19")
     Problem(random_walk_tabular_19: 21 states, 19 features, gamma 1, episodic; Ghiassian et al. (2020))

@@ -60,7 +60,7 @@ class FiniteMDP:
             raise InputError("an episode must start in a state that is not terminal.")
 
     def _loop_terminal_states(self) -> None:
-        """Make terminal states absorbing, whatever is given for them."""
+        """Make terminal states absorbing, ignoring their given rows."""
         transition, terminal = checks.numeric_array("transition", self.transition, 3), np.asarray(self.terminal)
         if terminal.shape == transition.shape[:1] == transition.shape[2:]:
             over = np.flatnonzero(terminal)

@@ -64,7 +64,7 @@ def random_walk_tabular(n: int = 5) -> Problem:
 
 
 def random_walk_inverted(n: int = 5) -> Problem:
-    """The random walk with inverted features: all are on except the state's own.
+    """The random walk with inverted features: all features are on except the state's own.
 
     Parameters
     ----------
@@ -112,9 +112,9 @@ def boyan_chain(n: int = 13) -> Problem:
 
 
 def boyan_chain_tdrc(n: int = 13) -> Problem:
-    """The variant simulated by the authors of TDRC: state 2 also always moves one step (reward -3).
+    """The variant simulated by the authors of TDRC, in which state 2 also always moves one step (reward -3).
 
-    Its values are not linear in the features. (Their matrices describe yet another chain.)
+    Its values are not linear in the features. (The authors' matrices describe a third chain.)
 
     Parameters
     ----------

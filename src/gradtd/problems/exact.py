@@ -1,6 +1,6 @@
 """Exact quantities of a finite problem: stationary law, values, A, b, C and the TD solution.
 
-The distribution of eligibility traces on a finite problem: mean and second moment in every state, if they exist.
+The module also computes the mean and the second moment of eligibility traces in every state, if they exist.
 
 With c(s, a) the ratio in the trace, e' = gamma lam c e + phi' on a transition and e = phi at the start of an episode,
 so
@@ -54,7 +54,7 @@ class TraceLaw:
 
     @cached_property
     def finite_below(self) -> float:
-        """The lam below which the trace has a finite variance; infinite if the variance is finite for every lam."""
+        """The trace has a finite variance for every lam below this number; infinite if there is no such limit."""
         radius = _radius(self.chain(2))
         return 1.0 / math.sqrt(radius) if radius > 0 else math.inf
 
@@ -94,7 +94,7 @@ class TraceLaw:
         """A note if the variance is infinite."""
         return (
             f"with lam={self.lam:g} and trace={self.trace!r} the traces of {self.problem.name} have an infinite "
-            "variance: averages over steps settle slowly or never. It is finite for lam below "
+            "variance: averages over steps converge slowly or not at all. It is finite for lam below "
             f"{self.finite_below:.3g}; trace='clipped' or trace='tree' may help."
         )
 
@@ -171,7 +171,7 @@ def exact(problem: Problem | str, lam: float = 0.0, trace: str = "rho") -> Exact
     Parameters
     ----------
     problem : Problem or str
-        The problem, or its name in `gradtd.PROBLEMS`, with parameters where wanted.
+        The problem, or its name in `gradtd.PROBLEMS`, with optional parameters.
     lam : float
         The decay of traces: A and b are then A = Phi' D (I - gamma lam P_pi)^{-1} (gamma P_pi - I) Phi and
         b = Phi' D (I - gamma lam P_pi)^{-1} r_pi. If the trace has infinite variance, ``notes`` says so.
@@ -232,7 +232,7 @@ def largest_value(matrix: Floats) -> float:
 
 
 def _cut(matrix: Floats, scale: float) -> float:
-    """The share of a matrix's largest singular value below which `rank` counts one as zero."""
+    """The fraction of the largest singular value below which `rank` counts a singular value as zero."""
     largest = largest_value(matrix)
     return SINGULAR * max(largest, scale) / largest if largest > 0 else SINGULAR
 
@@ -240,7 +240,7 @@ def _cut(matrix: Floats, scale: float) -> float:
 def stationary_law(chain: Floats) -> Floats:
     """Stationary law of an irreducible chain by Grassmann-Taksar-Heyman elimination.
 
-    Only sums, products and quotients of non-negative numbers, so every entry has full relative accuracy.
+    It uses only sums, products and quotients of non-negative numbers, so every entry has full relative accuracy.
 
     >>> stationary_law(np.array([[0.9, 0.1], [0.3, 0.7]]))
     array([0.75, 0.25])
@@ -258,7 +258,7 @@ def stationary_law(chain: Floats) -> Floats:
 
 
 def _state_chain(mdp: FiniteMDP, policy: Floats) -> Floats:
-    """State-to-state probabilities under a policy, zero out of terminal states."""
+    """State-to-state probabilities under a policy; rows of terminal states are zero."""
     return np.asarray(np.einsum("sa,sat->st", policy, mdp.transition) * ~mdp.terminal[:, None])
 
 

@@ -55,7 +55,7 @@ def garnet(
         for a in range(actions):
             cuts = np.sort(rng.random(branching - 1))
             successors = rng.choice(states, branching, replace=False)
-            # With probability .001 any state can follow, so that every state is visited.
+            # With probability .001 the next state is any state, so that every state is visited.
             transition[s, a, successors] = 0.999 * np.diff(np.r_[0.0, cuts, 1.0])
             transition[s, a] += 0.001 / states
     reward = np.repeat(rng.standard_normal((states, actions, 1)), states, axis=2)

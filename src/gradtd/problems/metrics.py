@@ -1,6 +1,6 @@
 """Metrics on weights: ``metric(exact, thetas[..., d])`` gives ``values[...]``. They never run inside the loop.
 
-NEU, MSPBE and the distance are those of the A and b of ``exact``: with ``exact(problem, lam=...)`` these have traces.
+NEU, MSPBE and the distance use A and b of ``exact``, which include traces for ``exact(problem, lam=...)``.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ def empirical_neu(
 ) -> Floats:
     """NEU estimated from two sets of step indices: the mean over pairs of sim(s1, s2) delta_1 delta_2.
 
-    Paper, Section 4, divided by the number of pairs. Every delta carries its ratio. It is unbiased if the two sets come
-    from different episodes.
+    The estimate of Section 4 of the paper, divided by the number of pairs. Every delta is multiplied by its ratio. It
+    is unbiased if the two sets come from different episodes.
 
     Parameters
     ----------

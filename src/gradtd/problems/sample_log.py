@@ -1,4 +1,4 @@
-"""Logs of problems with known true values: to try `evaluate`, and to measure the coverage of its intervals."""
+"""Sample logs with known true values: to try `evaluate`, and to measure the coverage of its intervals."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from gradtd.problems.base import Problem
 
 
 class Outcomes(NamedTuple):
-    """What can happen in each state, as Walker's alias tables: one random number picks an outcome.
+    """The possible outcomes in each state as Walker's alias tables: one random number picks an outcome.
 
     The outcomes of state s lie at ``begin[s] : begin[s + 1]``; one more entry after the last state has the start states
     as outcomes.
@@ -41,9 +41,9 @@ def sample(problem: Problem | str, steps: int, seed: int = 0, run: int = 0) -> S
     Parameters
     ----------
     problem : Problem or str
-        The problem, or its name in `gradtd.PROBLEMS`, with parameters where wanted.
+        The problem, or its name in `gradtd.PROBLEMS`, with optional parameters.
     steps : int
-        How many steps to take.
+        Number of steps.
     seed, run : int
         Another seed, or another run of a seed, gives other data. `gradtd.run` numbers its runs from 0.
 
@@ -59,7 +59,7 @@ def sampler(problem: Problem, compile: bool | None = None) -> Callable[[int, int
     """``sampler(problem)(steps, seed, run)`` is `sample`, with the alias tables built once."""
     outcomes = outcome_tables(problem)
     fill = engine.compile_function(walk, compile)
-    highest = int(outcomes.next_state.max())  # every row that a walk writes comes from here
+    highest = int(outcomes.next_state.max())  # the highest row that a walk can write
 
     def draw(steps: int, seed: int, run: int) -> Stream:
         table = np.zeros(steps, STEP).view(np.recarray)
@@ -81,7 +81,7 @@ def pick(outcomes: Outcomes, rng: Words, state: Index) -> Any:
 def walk(outcomes: Outcomes, rng: Words, steps: Any, target: Floats) -> None:
     """Fill ``steps`` with the behaviour's experience, and ``target`` with the target's probabilities of its actions.
 
-    A new episode begins wherever one ends.
+    When an episode ends, a new one begins.
     """
     reset = outcomes.begin.shape[0] - 2
     state = np.int64(outcomes.next_state[pick(outcomes, rng, reset)])

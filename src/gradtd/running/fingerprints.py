@@ -23,7 +23,7 @@ AROUND = (
     *(walk, outcome_tables, exact, rmsve, rmspbe),
     *(Split.buffers, Session.buffers, Session.begin, Session.drive, Session.over),
 )
-"""The code around the rules. Methods are named one by one, because a fingerprint follows functions only."""
+"""The code around the rules. Methods are listed one by one, because a fingerprint follows only functions."""
 
 
 @lru_cache
@@ -43,12 +43,12 @@ def problem_digest(problem: Problem) -> str:
 
 
 PLAIN = (int, float, complex, str, bytes, np.generic, np.ndarray, type(None), FunctionType, ModuleType)
-"""Types that a fingerprint covers completely; of a module it covers the names in use."""
+"""Types that a fingerprint covers completely; of a module, it covers the names in use."""
 PACKAGES = ("site-packages", "dist-packages")
 
 
 def not_in_fingerprint(function: Any) -> list[str]:
-    """What a function reads outside its fingerprint, so that a change would go unnoticed."""
+    """The values that a function reads outside its fingerprint, whose changes would go unnoticed."""
     if not isinstance(function, FunctionType):
         return [f"what a {type(function).__name__} holds"]
     told: list[str] = []
@@ -66,7 +66,7 @@ def _held(value: Any) -> bool:
 
 
 def _installed(code: Any) -> bool:
-    """Whether a function or class belongs to Python or a package and changes only with their version."""
+    """Whether a function or class belongs to Python or a package and changes only with its version."""
     package = str(getattr(code, "__module__", "")).partition(".")[0]
     if package in sys.stdlib_module_names or package == "gradtd":
         return True

@@ -27,13 +27,13 @@ class Result:
     """The result of a run: weights at the snapshots, and everything needed to repeat it. Made by `gradtd.run`.
 
     `gradtd.measure` gives its errors, `to_frame` a pandas table, `plot` and `page` a plot and an HTML page. A notebook
-    shows it as a table. A diverged run is frozen from then on. (With d >= 1000 features the weights are checked every 1
-    + d // 1000 steps and after the last one.)
+    shows it as a table. After it diverges, a run is frozen. (With d >= 1000 features, weights are checked every 1 + d
+    // 1000 steps and after the last one.)
 
     Parameters
     ----------
     thetas : array
-        The weights, of shape (runs, snapshots, features); from `gradtd.learn` (snapshots, features).
+        The weights (runs, snapshots, features), or (snapshots, features) from `gradtd.learn`.
     steps : array of int
         The step numbers of the snapshots.
     diverged_at : array of int
@@ -51,7 +51,7 @@ class Result:
     source : Problem or Stream
         The problem or stream of the runs.
     alphas : array
-        The step-size of the latest update, of shape (runs, snapshots), from `gradtd.learn` (snapshots,). NaN before the
+        The step-size of the latest update (runs, snapshots), or (snapshots,) from `gradtd.learn`. NaN before the
         first update and for a rule without a step-size.
     """
 
@@ -74,7 +74,7 @@ class Result:
 
     @property
     def diverged(self) -> int:
-        """How many runs diverged."""
+        """The number of runs that diverged."""
         return int((self.diverged_at >= 0).sum())
 
     def __repr__(self) -> str:
@@ -98,7 +98,7 @@ class Result:
         metric : str, optional
             A name in `gradtd.METRICS`; by default rmsve for a problem, and none for a stream.
         at : list of int, optional
-            The snapshots to show; by default ten of them, the last one included.
+            The snapshots to show; by default ten of them, including the last.
         """
         shown = np.asarray(at if at is not None else _some(self.steps))
         if missing := sorted({int(k) for k in shown} - {int(k) for k in self.steps}):
@@ -112,7 +112,9 @@ class Result:
         if name is None or self.hyper.get("alpha") == "auto":
             columns["alpha"] = [f"{x:.3g}" for x in self.step_sizes(where)]
         runs = f"{len(self.diverged_at)} runs, " if self.thetas.ndim == 3 else ""
-        count = f"{self.diverged} of {len(self.diverged_at)} runs diverged; each is frozen from that step on."
+        count = (
+            f"{self.diverged} of {len(self.diverged_at)} runs diverged; each is frozen from its step of divergence on."
+        )
         return Table(
             f"{self.label} on {self.problem}, {runs}seed {self.seed}",
             list(columns),
@@ -137,7 +139,7 @@ class Result:
         Parameters
         ----------
         metric : str or list of str, optional
-            Names in `gradtd.METRICS`, a column each; by default rmsve for a problem, none for a stream.
+            Names in `gradtd.METRICS`, one column each; by default rmsve for a problem, none for a stream.
         """
         runs, snapshots = len(self.diverged_at), len(self.steps)
         wanted = [self._default_metric()] if metric is None else [metric] if isinstance(metric, str) else metric
@@ -159,7 +161,7 @@ class Result:
         metric : str
             A name in `gradtd.METRICS`.
         log : bool
-            Whether the error has a logarithmic axis.
+            Whether the axis of the error is logarithmic.
         """
         target = None if path is None else checks.picture_file("path", Path(path))
         return show_figure(self._figure(metric, log), target)
@@ -203,7 +205,7 @@ class Result:
         return [] if traces.finite else [traces.note]
 
     def _default_metric(self) -> str | None:
-        """A metric that can be computed: none without a problem, or if its values are infinite."""
+        """The default metric; None without a problem, or if the problem's values are infinite."""
         if not isinstance(self.source, Problem):
             return None
         try:
@@ -214,7 +216,7 @@ class Result:
 
 
 def _some(steps: Integers, most: int = 10) -> Integers:
-    """At most this number of the snapshots, evenly spaced, the last one included."""
+    """At most ``most`` snapshots, evenly spaced, including the last."""
     return steps[:: -max(1, -(-len(steps) // most))][::-1]
 
 
@@ -236,7 +238,7 @@ def measure(
     lam : float, optional
         The lambda of NEU, MSPBE and the distance, by default that of the run.
     **options
-        Further arguments of the metric, for example ``weights="d_mu"`` for rmsve.
+        Other arguments of the metric, for example ``weights="d_mu"`` for rmsve.
 
     >>> import gradtd
     >>> result = gradtd.run("boyan_chain", "lstd", runs=3, steps=2000, snapshots=1000)
@@ -246,7 +248,7 @@ def measure(
     if not isinstance(result, Result):
         raise InputError(f"measure takes one Result of gradtd.run, got {type(result).__name__}.")
     if not isinstance(result.source, Problem):
-        raise InputError("the exact metrics need a problem; for a stream see empirical_neu.")
+        raise InputError("the exact metrics need a problem; for a stream, see empirical_neu.")
     if not callable(metric):
         metric = METRICS[checks.known_name("metric", metric, METRICS)]
     decay = result.hyper.get("lam", 0.0) if lam is None else lam

@@ -1,4 +1,4 @@
-"""`learn`, `run` and `sweep`: one stream, many seeds, many settings."""
+"""`learn` (one stream), `run` (many seeds) and `sweep` (many settings)."""
 
 from __future__ import annotations
 
@@ -52,16 +52,16 @@ def learn(
     **hyper
         The hyper-parameters of the rule, for example ``alpha=0.1``; ``gradtd list NAME`` shows them.
     snapshots : int or list of int, optional
-        Step numbers after which the weights are recorded, or n for every n steps. By default a hundred of them, the
-        last step included.
+        Step numbers after which the weights are recorded, or n for every n steps. By default a hundred snapshots,
+        including the last step.
     passes : int
         Number of passes through the stream. From the second pass on, the buffers hold all of it.
     seed : int
-        Fixes the batches that are drawn.
+        Seed of the batches that are drawn.
     theta0 : array, optional
         Initial weights, by default zeros.
     compile : bool, optional
-        False runs plain Python, which is slow and can be debugged.
+        False runs plain Python, which is slow but can be debugged.
 
     >>> import gradtd
     >>> stream = gradtd.sample("boyan_chain", 3000)
@@ -103,24 +103,24 @@ def run(
 ) -> Result:
     """Run one algorithm on a problem for many seeds; run r of a seed sees the same data for every algorithm.
 
-    A run whose buffers never fill keeps its initial weights. If that happens in all runs, it is an error.
+    A run whose buffers never fill keeps its initial weights. If that happens in all runs, gradtd raises an error.
 
     Parameters
     ----------
     problem : Problem or str
-        The problem, or its name in `gradtd.PROBLEMS`, with parameters where wanted: ``"garnet:states=50,seed=3"``.
+        The problem, or its name in `gradtd.PROBLEMS`, with optional parameters: ``"garnet:states=50,seed=3"``.
     algorithm : Algorithm or str
         The rule, or its name in `gradtd.ALGORITHMS`.
     **hyper
         The hyper-parameters of the rule, for example ``alpha=0.1``; ``gradtd list NAME`` shows them.
     runs : int
-        How many independent runs to make.
+        Number of independent runs.
     steps : int
         Number of steps per run.
     seed : int
-        The data of a run depend only on this and on the number of the run.
+        The data of a run depend only on this seed and on the number of the run.
     snapshots : int or list of int, optional
-        Step numbers after which the weights are recorded, or n for every n steps; by default a hundred of them.
+        Step numbers after which the weights are recorded, or n for every n steps; by default a hundred snapshots.
     theta0 : array, optional
         Initial weights, by default the problem's.
     threads : int, optional
@@ -251,17 +251,17 @@ def _result(session: Session, source: Problem | Stream, seed: int, found: Snapsh
 
 
 def _refuse_passes(session: Session, passes: int) -> None:
-    """A rule that reads stored steps, or a bounded buffer, takes one pass over a stream."""
+    """Refuse several passes for a rule that reads stored steps, or with a bounded buffer."""
     bounded = session.setup.hyper.get("capacity") is not None
     if passes > 1 and (session.setup.algorithm.stored or bounded):
-        what = "with a bounded buffer" if bounded else "already, as often as it needs"
+        what = "from a bounded buffer" if bounded else "as often as it needs"
         raise InputError(
             f"{session.rule.name} reads stored steps {what}: it takes one pass over a stream, got passes={passes}."
         )
 
 
 def snapshot_steps(snapshots: Steps, steps: int) -> Integers:
-    """The steps after which weights are kept, checked; by default a hundred of them."""
+    """The steps after which weights are recorded, checked; by default a hundred of them."""
     if snapshots is None:
         return np.unique(np.ceil(np.linspace(steps / 100, steps, 100)).astype(np.int64))
     if not isinstance(snapshots, Iterable):
@@ -284,7 +284,7 @@ def _check_grid(grid: Any, hyper: Mapping[str, Any]) -> None:
 
 
 def start_weights(theta0: Any, default: Floats) -> Floats:
-    """The weights to start from, checked."""
+    """The initial weights, checked."""
     if theta0 is None:
         return default
     weights = checks.finite_array("theta0", theta0, 1)

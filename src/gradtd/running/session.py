@@ -1,7 +1,7 @@
 """Runs rules: a `Session` sets everything up once, then begins and drives runs.
 
 `gradtd.learn`, `run` and `sweep`, the `Learner` and the `Horde`, the fits and refits of `gradtd.evaluate` and the
-reproduction of the paper all go through it.
+reproduction of the paper all use it.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def _bytes(arrays: Mapping[str, Any]) -> int:
 class Session:
     """A rule with its hyper-parameters, ready to run; shared parts are created once.
 
-    ``n_steps`` is the number of steps of a run, 0 if unknown. ``block`` are the steps that count as one episode, if the
-    problem has no episodes and the user gives no block.
+    ``n_steps`` is the number of steps of a run, 0 if unknown. ``block`` is the number of steps that count as one
+    episode, if the problem has no episodes and the user gives no block.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Session:
 
     @cached_property
     def kernel(self) -> Plain:
-        """The loop around the rule, compiled."""
+        """The compiled loop around the rule."""
         return compile_run(self.setup.algorithm, self.drawing, compile=self._compile)
 
     @cached_property
@@ -67,7 +67,7 @@ class Session:
 
     @property
     def code(self) -> str:
-        """A digest of all the code that a run goes through."""
+        """A digest of all the code that a run executes."""
         return code_of(self.setup.algorithm, self.drawing)
 
     @property
@@ -105,7 +105,7 @@ class Session:
         cleared = {name for name, kind in storage.items() if kind is Storage.CLEARED}
         hyper = {**self.setup.hyper, "n_steps": n_steps}
         try:
-            # A quadratic through three small cases: arrays for all features would take the memory asked about.
+            # A quadratic through three small cases, because the full arrays would take the memory in question.
             made = [self.setup.algorithm.init(k, hyper) for k in (1, 2, 3)]
         except InputError:  # a given matrix fixes the number of features
             return 8 * n_features
@@ -123,9 +123,9 @@ class Session:
             )
 
     def begin(self, theta0: Floats, seed: Seed, n_steps: int = 0, sparse: bool = False) -> Run:
-        """A run that has not begun; rules that read stored steps by number get the number of future steps.
+        """A run before its first step; rules that read stored steps by number get the number of future steps.
 
-        For ``sparse`` features the rule's vectors are stored so that only the entries in use cost anything.
+        For ``sparse`` features, the rule's vectors are stored so that only entries in use have a cost.
         """
         setup = self.setup
         self.refuse_many_features(len(theta0), n_steps)
@@ -171,9 +171,9 @@ class Session:
     ) -> int:
         """One run over one stream; fills the snapshots, returns the step of divergence or -1.
 
-        ``count`` is the number of steps, if not one pass over the stream. ``unit`` numbers the independent pieces that
-        two buffers must not share, if those are not the episodes. With ``filled`` the buffers hold the whole stream
-        from the first step on.
+        ``count`` is the number of steps, by default one pass over the stream. ``unit`` numbers the independent pieces
+        that two buffers must not share, if those are not the episodes. With ``filled`` the buffers hold the whole
+        stream from the first step on.
         """
         steps = len(stream) if count is None else count
         self.refuse_sparse(stream)
@@ -189,13 +189,13 @@ class Session:
         return self.drive(run, self.view(stream), buffers, wanted, 0, steps)
 
     def view(self, stream: Stream) -> StreamView:
-        """A stream as the algorithm sees it, with traces if it reads them."""
+        """The stream in the form that the algorithm reads, with traces if it uses them."""
         if self.setup.tracing is None:
             return stream.view
         return stream.view._replace(traces=traces_of(stream, self.setup.tracing, self._compile))
 
     def refuse_sparse(self, stream: Stream) -> None:
-        """Some rules read whole rows of features."""
+        """Refuse sparse features for rules that read whole rows."""
         if self.setup.algorithm.dense_only and not isinstance(stream.features, np.ndarray):
             name = self.setup.algorithm.name
             raise InputError(f"{name} as set here needs dense features, but those of {stream.name} are sparse.")
@@ -205,13 +205,15 @@ class Session:
         if self.setup.algorithm.on_policy and (stream.steps["rho"] != 1).any():
             name = self.setup.algorithm.name
             raise InputError(
-                f"alpha='auto' of {name} needs a stream whose ratios are all one, and {stream.name} has others, and "
+                f"alpha='auto' of {name} needs a stream whose ratios are all one, but those of {stream.name} are not, "
+                "and "
                 f"off-policy {name} may diverge with every step-size. Give alpha a number, or use impression_gtd or "
                 f"krylov_gtd."
             )
 
     def _refuse_other_rows(self, stream: Stream) -> None:
-        """A rule of control reads n_actions rows from the next row on: compiled code does not check that they exist."""
+        """Check next rows for a control rule, which reads n_actions rows from there: compiled code does not check
+        them."""
         actions = int(self.setup.numbers.get("n_actions", 1))
         if actions == 1:  # for other rules a pass over the steps would cost as much as several hundred updates
             return

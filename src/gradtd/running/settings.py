@@ -35,16 +35,16 @@ STEP_SIZE = {
 ALWAYS = {
     "average": Parameter(
         "none",
-        "weights reported: the last ones, or an average (with alpha=auto: polynomial)",
+        "the weights to report: the last ones, or an average (with alpha=auto: polynomial)",
         choice("none", "uniform", "tail", "polynomial"),
     ),
     "average_from": Parameter(None, "step after which averaging starts (tail: half of them)", optional(whole(0))),
-    "average_power": Parameter(3.0, "polynomial average: weights grow like this power", at_least(0)),
+    "average_power": Parameter(3.0, "polynomial average: the weight of a step grows with this power", at_least(0)),
     "limit": Parameter(1e12, "a run with a weight beyond this has diverged", above(0)),
 }
 TRACES = {
     "lam": Parameter(0.0, "decay of eligibility traces, from 0 (none) to 1", checks.fraction),
-    "trace": Parameter("rho", "the ratio in a trace: rho, clipped (at 1), or tree (the target's)", choice(*KINDS)),
+    "trace": Parameter("rho", "the factor in a trace: rho, clipped (at 1), or tree", choice(*KINDS)),
 }
 START = {"start": Parameter(0, "number of steps before learning starts", whole(0))}
 
@@ -60,8 +60,8 @@ def parameters(algorithm: Algorithm) -> dict[str, Parameter]:
 class Setup:
     """An algorithm with its hyper-parameters, checked and completed.
 
-    ``hyper`` holds every one of them, ``given`` the names of those that were given, ``numbers`` those that the rule
-    reads. ``m1`` and ``m2`` are the sizes of the two batches. ``tracing`` says which traces the rule reads; None for
+    ``hyper`` holds all of them, ``given`` the names of those that the user gave, ``numbers`` those that the rule reads.
+    ``m1`` and ``m2`` are the sizes of the two batches. ``tracing`` describes the traces that the rule reads; None for
     none.
     """
 
@@ -77,7 +77,7 @@ class Setup:
     tracing: Tracing | None = None
 
     def lasting(self, n_steps: int) -> Setup:
-        """The settings for another number of steps, since averages may begin elsewhere."""
+        """The settings for another number of steps, since averaging may begin at another step."""
         return replace(self, plan=self.plan._replace(average_from=_average_from(self.hyper, n_steps)))
 
 
@@ -121,7 +121,7 @@ def _tracing(chosen: Algorithm, hyper: Mapping[str, Any]) -> Tracing | None:
 
 
 def _completed(algorithm: Algorithm, given: Mapping[str, Any], block: int | None) -> dict[str, Any]:
-    """Every hyper-parameter of the algorithm: as given, or its default."""
+    """Every hyper-parameter of the algorithm, as given or by default."""
     known = parameters(algorithm)
     given = _without_traces(algorithm, given, known)
     for name in given:
@@ -145,7 +145,8 @@ def _completed(algorithm: Algorithm, given: Mapping[str, Any], block: int | None
 def _without_traces(
     algorithm: Algorithm, given: Mapping[str, Any], known: Mapping[str, Parameter]
 ) -> Mapping[str, Any]:
-    """A rule without traces accepts lam=0 and explains why it refuses others; the same for ``trace``."""
+    """Check ``lam`` and ``trace`` of a rule without traces: it accepts lam=0 and explains why it refuses other
+    values."""
     asked = {name: TRACES[name].check(name, given[name]) for name in given if name in TRACES and name not in known}
     if not asked:
         return given

@@ -1,4 +1,4 @@
-"""Theory as functions: does it converge, how fast, to what floor, with which step-size and batch size?
+"""Theory as functions: whether a rule converges, how fast, to what floor, and with which step-size and batch size.
 
 Start with `law`; `printed`, `corrected` and the exact functions are three layers on top of it. See docs/theory.md.
 """

@@ -1,6 +1,6 @@
 """Layer 1: the paper's constants, conditions and rates as printed (Yao 2023, Section 5).
 
-A, b and their deviations include importance ratios. |Sigma_A| is taken as the Frobenius norm, for which E|A_m - A|^2 <=
+A, b and their deviations include importance ratios. |Sigma_A| is the Frobenius norm, for which E|A_m - A|^2 <=
 |Sigma_A|^2 / m is true. If a printed statement is false or its proof is incomplete, ``notes`` says so; docs/theory.md
 has the full audit.
 """
@@ -22,22 +22,22 @@ NOTES = (
     "Theorem 1: not proven, and not true as stated: the variance enters with the wrong sign (the bound is 0 from a "
     "finite t on), and alpha <= 2 / L_max can be unstable for batches of one step.",
     "Lemma of L-lambda smoothness: its proof uses |Hx| = |H'x|, which is false; the lemma fails on some problems (see "
-    "smoothness), if on none of the paper's own.",
+    "smoothness), although on none of the paper's problems.",
     "Theorem 2: the one-step inequality holds wherever L-lambda smoothness does for f = NEU / 2; the bias after it "
-    "carries a factor alpha too many. sigma^2 of the lemma belongs to a whole batch, so sigma_v^2 is taken of the "
-    "batch here and m is 1: with one pair's sigma_v^2, as in Table 1, the printed bias can be negative.",
+    "has one factor alpha too many. sigma^2 of the lemma belongs to a whole batch, so here sigma_v^2 is that of the "
+    "batch and m is 1: with one pair's sigma_v^2, as in Table 1, the printed bias can be negative.",
     "Theorem 3: the batch size is sufficient, though its proof is not complete (Corollary D of the corrected layer); "
     "the text before it divides by |A|^2, the theorem by |A|, and only the second has the right units.",
     "Theorem 3 and Table 1: rate and threshold are symmetric in (m1, m2), so R1-GTD is not faster than A'TD; only its "
     "bias is smaller. A running mean is not a fresh sample, so these rows describe batches of t fresh steps.",
     "Table 1: the bias of Impression GTD is printed with 1/m; the batch size m^2 in its first column gives 1/m^2.",
 )
-"""The audit in short."""
+"""A short version of the audit."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row of Table 1 with its numbers, and the rate of Theorem 3 for that algorithm at the step-size ``alpha``."""
+    """A row of Table 1 with its numbers, and the rate of Theorem 3 for its algorithm with step-size ``alpha``."""
 
     algorithm: str
     m1: int
@@ -110,7 +110,7 @@ class Printed:
     def bias(self, alpha: float) -> float:
         """Theorem 2: the limit of E|Delta|^2; infinite if q is not below 1.
 
-        alpha (sigma^2 - sigma_v^2 + L alpha sigma_v^2) / (L (mu - lambda/L + mu^2 (1/L - alpha))), all of the batch.
+        alpha (sigma^2 - sigma_v^2 + L alpha sigma_v^2) / (L (mu - lambda/L + mu^2 (1/L - alpha))), all for the batch.
         """
         alpha = self._checked(alpha)
         slope = (self.mu - self.lam / self.L) + self.mu**2 * (1.0 / self.L - alpha)
@@ -134,7 +134,7 @@ class Printed:
     def smoothness(self, *, half: bool = False) -> Smoothness:
         """Check the L-lambda smoothness condition on this law, exactly: both sides are quadratic in theta.
 
-        With f = NEU as printed, or f = NEU / 2, whose gradient is the f' that the proofs use.
+        f is NEU as printed, or with ``half`` NEU / 2, whose gradient is the f' that the proofs use.
         """
         return smoothness_of(self.law, self.m1, self.m2, (1.0 if half else 2.0) * self.L, self.lam, self.sigma2)
 

@@ -1,4 +1,4 @@
-"""The curves of the theory's figure: exact errors, bounds, and errors of runs. Computes without drawing.
+"""Computes the curves of the theory's figure, without drawing: exact errors, bounds, and errors of runs.
 
 Some runs are simulated under the assumption of the exact theory: two new independent batches at every step.
 """
@@ -88,7 +88,7 @@ def simulate(
 
 
 ALGORITHM = "impression_gtd"
-"""The rule described by the theory."""
+"""The rule that the theory describes."""
 SHORTEST, LONGEST = 2000, 5000
 """Minimum and maximum number of steps of the curves, if not given."""
 
@@ -104,8 +104,8 @@ def theory_curves(
 ) -> Arrays:
     """The exact curve, bounds, and the errors of runs with independent draws and on trajectories.
 
-    Lines have one entry per step of ``at``; ``independent draws`` and ``trajectories`` have one row per run. With
-    traces there are no independent draws, because traces of a problem take infinitely many values.
+    Exact curves and bounds have one entry per step of ``at``; ``independent draws`` and ``trajectories`` have one row
+    per run. With traces there are no independent draws, because traces of a problem take infinitely many values.
 
     Parameters
     ----------
@@ -116,9 +116,9 @@ def theory_curves(
     steps
         The last step of the curves. With None they end when the error has converged.
     runs
-        Independent runs of each measured curve.
+        Number of independent runs of each measured curve.
     threads
-        Threads of the runs on trajectories, by default one per core. The result does not depend on it.
+        Number of threads for the runs on trajectories, by default one per core. The result does not depend on it.
     """
     m, alpha = found["batch_size"], found["alpha"]
     last = _horizon(found) if steps is None else checks.whole_number("--steps", steps, 10)

@@ -3,7 +3,7 @@
 These are exact values under independent draws, not bounds. Each function takes a law (see `gradtd.theory.law`) or the
 source of one, the batch sizes ``m1`` (gradient) and ``m2`` (TD error, by default m1), and three options:
 
-``symmetric=True``     the mean of both directions, the ``directions="averaged"`` of Impression GTD;
+``symmetric=True``     the mean of both directions, as with ``directions="averaged"`` of Impression GTD;
 ``replacement=False``  batches without replacement from the steps of an empirical law;
 ``second=law``         batch 2 comes from another law: two fixed buffers.
 
@@ -43,9 +43,11 @@ class Curve:
 
 
 def stability_threshold(source: Source, m1: int, m2: int | None = None, **options: Any) -> float:
-    """alpha*: E|theta_t - theta*|^2 stays bounded exactly for step-sizes below it; 0 if no step-size is stable.
+    """alpha*: E|theta_t - theta*|^2 stays bounded if and only if the step-size is below alpha*; 0 if no step-size is
+    stable.
 
-    alpha* = 1 / (spectral radius of U^{-1} V). It is symmetric in m1 and m2, grows with both, and tends to 2 / |A|^2.
+    alpha* = 1 / (spectral radius of U^{-1} V). It is symmetric in m1 and m2, increases with both, and tends to 2 /
+    |A|^2.
 
     >>> alpha_star = stability_threshold("boyan_chain", 10)
     >>> round(10 / alpha_star, 3)
@@ -165,12 +167,12 @@ def moments(
     if second is None:
         return Symmetric(one, c1, c2) if symmetric else OneDirection(one, c1, c2)
     if symmetric:
-        raise InputError("symmetric=True and second= cannot be combined: with two fixed buffers give one direction.")
+        raise InputError("symmetric=True and second= cannot be combined: use one direction with two fixed buffers.")
     return TwoBuffers(one, other, c1, c2)
 
 
 def _share(name: str, size: Any, source: Law, replacement: bool) -> float:
-    """c: the variance of a batch's mean in units of that of one step."""
+    """c, the variance of a batch's mean relative to that of one step."""
     if replacement:
         return 1.0 / checks.whole_number(name, size, 1)
     if source.n_steps is None:
@@ -187,12 +189,12 @@ def _alpha(alpha: Any) -> float:
 
 
 def step_numbers(steps: int | Iterable[int]) -> Integers:
-    """0, 1, ..., steps, or the growing numbers given."""
+    """The numbers 0, 1, ..., steps, or the given increasing numbers."""
     if np.ndim(np.asarray(steps)) == 0:
         return np.arange(checks.whole_number("steps", steps, 0) + 1)
     at = checks.whole_numbers("steps", list(np.asarray(steps)))
     if len(at) == 0 or at[0] < 0 or (np.diff(at) <= 0).any():
-        raise InputError("steps must be a number, or numbers that grow from 0 on; for example [0, 10, 100].")
+        raise InputError("steps must be a number, or increasing numbers from 0 on, for example [0, 10, 100].")
     return at
 
 
@@ -204,7 +206,7 @@ def _curve(found: Batches, alpha: float, at: Integers, delta0: Floats) -> Curve:
 
 
 def _mean_error(found: Batches, alpha: float, at: Integers, delta0: Floats) -> Floats:
-    """|E Delta_t|^2 by the eigenvalues of the drift."""
+    """|E Delta_t|^2, from the eigenvalues of the drift."""
     if found.eigenvalues is not None:
         factors = (1.0 - alpha * found.eigenvalues)[None, :] ** at[:, None]
         return np.asarray(((factors * delta0) ** 2).sum(axis=1))

@@ -31,7 +31,7 @@ class Law:
     phi), c_k = rho r, A = E[phi d'], b = E[phi c], B = A'A, e_k = d_k . theta* + c_k, D_k = phi_k d_k' - A. d and c
     include the ratio, and so do all moments here. ``n_steps`` is the number of equally likely steps if the law is that
     of a sample. With traces phi_k is the trace: ``traces`` holds its mean for every row, ``square`` the matrices E[e
-    e'] where it is random given the row, as for a problem.
+    e'] if the trace is random given the row, as for a problem.
     """
 
     name: str
@@ -108,7 +108,7 @@ class Law:
 
     @cached_property
     def theta_star(self) -> Floats:
-        """The TD solution, A theta + b = 0; the one of minimum norm if A is singular."""
+        """The TD solution, A theta + b = 0; the minimum-norm solution if A is singular."""
         return solve_td(self.A, self.b, scale=largest_value(self.C))
 
     @cached_property
@@ -125,7 +125,7 @@ class Law:
 
     @cached_property
     def singular_values(self) -> tuple[Floats, Floats]:
-        """Singular values of A above rounding, and the directions (rows) of theta they belong to."""
+        """Singular values of A above rounding, and their directions of theta (rows)."""
         _, values, directions = np.linalg.svd(self.A)
         found = rank(self.A, largest_value(self.C))
         return values[:found], directions[:found]
@@ -146,7 +146,7 @@ class Law:
 
     @property
     def blind(self) -> bool:
-        """Whether theta moves in directions in the null space of A, in which nothing corrects it."""
+        """Whether theta moves in the null space of A, where nothing corrects it."""
         return self.dimension > self.rank
 
     @property
@@ -200,12 +200,13 @@ class Law:
         if self.rank < self.n_features:
             notes.append(
                 f"A has rank {self.rank} of {self.n_features}: theta_star is the solution of minimum norm, mu the "
-                "smallest eigenvalue of A'A that is not zero, and errors are measured where A can see them."
+                "smallest eigenvalue of A'A that is not zero, and errors are measured in the row space of A."
             )
         if self.blind:
             notes.append(
-                f"theta moves in {self.dimension} directions and A sees {self.rank} of them: in the others nothing "
-                "pulls theta back, so no step-size is stable in mean square; drop features that depend on others."
+                f"theta moves in {self.dimension} directions, but A has rank {self.rank}: in the other directions "
+                "nothing "
+                "corrects theta, so no step-size is stable in mean square; drop features that depend on others."
             )
         if np.any(self.left_over):
             notes.append("the TD equations have no solution; theta_star is their least-squares solution.")
@@ -223,8 +224,8 @@ def law(source: Problem | str | Stream | Law, lam: float = 0.0, trace: str = "rh
     source : Problem, str, Stream or Law
         The source of the steps.
     lam, trace
-        Decay and ratio of traces, as in `gradtd.exact`. A problem whose traces have no finite variance is refused: no
-        mean-square theory holds there.
+        Decay and ratio of traces, as in `gradtd.exact`. A problem whose traces have infinite variance is refused,
+        because no mean-square theory applies.
 
     >>> boyan = law("boyan_chain")
     >>> boyan
@@ -273,7 +274,8 @@ def _of_problem(problem: Problem, lam: float, trace: str) -> Law:
 
 
 def _of_traced_stream(stream: Stream, tracing: Tracing) -> Law:
-    """Every step has its own row, with its features and its trace; the rows of next states follow."""
+    """The law of a stream with traces. Every step has its own row, with features and trace; rows of next states
+    follow."""
     _refuse_short(stream)
     steps, n = stream.steps, len(stream)
     ends, place = np.unique(steps["next_row"], return_inverse=True)

@@ -31,7 +31,7 @@ import numpy as np
 from gradtd.core.arrays import Floats
 
 DIMENSIONS = (30, 45, 70, 100, 150, 220)
-"""Points at which convergence is checked."""
+"""Number of points at which convergence is checked."""
 SETTLED = 1e-9
 PROBES = 8
 
@@ -46,7 +46,7 @@ class Space(NamedTuple):
 
 
 def power_curves(apply: Callable[[Floats], Floats], start: Floats, rows: Floats, steps: Sequence[int]) -> Floats | None:
-    """rows @ T^t start at the given steps, shape (rows, steps); None if plain iteration is as fast."""
+    """rows @ T^t start at the given steps, shape (rows, steps), or None if plain iteration is as fast."""
     out, place, now, z = np.empty((len(rows), len(steps))), 0, 0, start
     while place < len(steps):
         space = _space(apply, z, rows, int(steps[-1]) - now)
@@ -62,7 +62,7 @@ def power_curves(apply: Callable[[Floats], Floats], start: Floats, rows: Floats,
 
 
 def _space(apply: Callable[[Floats], Floats], z: Floats, rows: Floats, last: int) -> Space | None:
-    """The Krylov space of z, large enough to reach ``last``, or at least a good part of the way."""
+    """The Krylov space of z, large enough to reach ``last``, or a large part of the way."""
     size, most = float(np.linalg.norm(z)), DIMENSIONS[-1]
     if not np.isfinite(size) or size == 0.0:
         return None
@@ -134,7 +134,7 @@ class Readout:
 class MeanSquare(ABC):
     """The moments of a recursion in ``n`` coordinates; ``drift`` is B.
 
-    ``self_adjoint`` says that V is a self-adjoint map; ``eigenvalues`` are those of B if B is diagonal.
+    ``self_adjoint``: V is a self-adjoint map; ``eigenvalues`` are those of B if B is diagonal.
     """
 
     n: int
@@ -197,7 +197,7 @@ class MeanSquare(ABC):
 
     @cached_property
     def threshold(self) -> float:
-        """alpha*: the recursion is stable in mean square exactly for alpha below it; 0 if no alpha is stable."""
+        """alpha*: the recursion is stable in mean square if and only if alpha is below it; 0 if no alpha is stable."""
         if not self.drift_stable:
             return 0.0
         if self.self_adjoint and self.eigenvalues is not None:
@@ -256,7 +256,7 @@ class MeanSquare(ABC):
             for place, t in enumerate(steps):
                 while now < t:
                     M = M - alpha * self.drifted(M) + alpha**2 * self.second_moment(M, v)
-                    M = 0.5 * (M + M.T)  # asymmetry from rounding would grow
+                    M = 0.5 * (M + M.T)  # otherwise asymmetry from rounding would grow
                     v = v - alpha * (self.drift @ v)
                     now += 1
                 out[:, place] = [np.vdot(read.weight, M) + read.slope @ v + read.offset for read in reads]
@@ -265,7 +265,7 @@ class MeanSquare(ABC):
     def _dense_curves(
         self, alpha: float, steps: Sequence[int], M: Floats, v: Floats, reads: Sequence[Readout]
     ) -> Floats:
-        """The same with the recursion of (M, v, 1) written out as one matrix."""
+        """`curves` with the recursion of (M, v, 1) as one matrix."""
         step = self._step_matrix(alpha)
         rows = np.array([np.r_[pack(read.weight), read.slope, read.offset] for read in reads])
         state = np.r_[pack(M), v, 1.0]
@@ -287,7 +287,7 @@ class MeanSquare(ABC):
     def _krylov_curves(
         self, alpha: float, steps: Sequence[int], M: Floats, v: Floats, reads: Sequence[Readout]
     ) -> Floats | None:
-        """The same in the Krylov space of the recursion of (M, v, 1), or None if that does not converge."""
+        """`curves` in the Krylov space of the recursion of (M, v, 1), or None if that does not converge."""
         n, size = self.n, _packed_size(self.n)
         one = max(float(np.linalg.norm(M)), alpha**2 * float(np.linalg.norm(self.noise)))
 
@@ -327,7 +327,7 @@ class MeanSquare(ABC):
     def _top(self, apply: Callable[[Floats], Floats], *, self_adjoint: bool, subspace: int = 24) -> float:
         """Largest eigenvalue, which is the spectral radius, of a map that preserves positive semidefinite matrices.
 
-        By the methods of Lanczos and Arnoldi; the error of the former is the square of its tolerance.
+        It uses the methods of Lanczos and Arnoldi; the error of the former is the square of its tolerance.
         """
         size = _packed_size(self.n)
         if size <= DENSE_SPECTRUM:
@@ -356,7 +356,7 @@ def pack(M: Floats) -> Floats:
 
 
 def unpack(z: Floats, n: int) -> Floats:
-    """The matrix that `pack` packed."""
+    """The inverse of `pack`."""
     upper, scale = _triangle(n)
     M = np.zeros((n, n))
     M[upper] = z / scale

@@ -30,7 +30,7 @@ LARGEST_WORK = 3e9
 
 
 class _Side:
-    """A law in given coordinates of theta, relative to a given solution."""
+    """One of the two laws, in the coordinates of theta used here and relative to the solution."""
 
     def __init__(self, law: Law, basis: Floats, theta_star: Floats) -> None:
         self.support: Support = law.support.with_y(law.features @ basis)
@@ -83,7 +83,7 @@ class Batches(MeanSquare):
 
 
 class OneDirection(Batches):
-    """Both batches of one law. V is self-adjoint if the batch sizes are equal."""
+    """The case where both batches have the same law. V is self-adjoint if the batch sizes are equal."""
 
     def __init__(self, law: Law, c1: float, c2: float) -> None:
         _refuse_blind(law)
@@ -101,9 +101,9 @@ class OneDirection(Batches):
 class Symmetric(OneDirection):
     """g = (A1'(A2 theta + b2) + A2'(A1 theta + b1)) / 2: the mean of both directions. V is self-adjoint.
 
-    The mixed term is E[A1' h2 h1' A2], which pairs the steps out of one row with those out of another: with Y_s the sum
-    of p d d' and z_s that of p e d over the steps out of row s, it holds a sum over pairs of rows of (phi_s . phi_t)^2
-    (Y_s Delta + z_s)(Y_t Delta + z_t)'. Cost: O(R^2 d^2) once, O(R d^3) an application.
+    The mixed term is E[A1' h2 h1' A2], which pairs the steps from one row with those from another. With Y_s the sum of
+    p d d' and z_s the sum of p e d over the steps from row s, it contains a sum over pairs of rows of (phi_s . phi_t)^2
+    (Y_s Delta + z_s)(Y_t Delta + z_t)'. Cost: O(R^2 d^2) once, O(R d^3) per application.
     """
 
     def __init__(self, law: Law, c1: float, c2: float) -> None:
@@ -133,7 +133,7 @@ class Symmetric(OneDirection):
 
     @cached_property
     def _met(self) -> tuple[Floats, Floats]:
-        """For every row s the sums over rows t of (phi_s . phi_t)^2 Y_t and of (phi_s . phi_t)^2 z_t."""
+        """The sums over rows t of (phi_s . phi_t)^2 Y_t and of (phi_s . phi_t)^2 z_t, for every row s."""
         support, Y = self.first.support, self.first.support.d_squares
         rows = support.n_rows
         met_Y, met_z = np.empty_like(Y), np.empty_like(self.first.ed)
@@ -184,7 +184,7 @@ class TwoBuffers(Batches):
         refuse_long(self.n, first.features.shape[0])
         if not self.n == first.rank == second.rank:
             raise InputError(
-                f"the two buffers see different directions of theta (ranks {first.rank} and {second.rank}, together "
+                f"the two buffers span different directions of theta (ranks {first.rank} and {second.rank}, together "
                 f"{self.n}): wait until both hold more steps."
             )
         self.basis = np.ascontiguousarray(directions[: self.n].T)
@@ -197,7 +197,7 @@ class TwoBuffers(Batches):
 
 
 def refuse_long_problem(source: Any) -> None:
-    """The same for a problem before its law is computed, which takes a while itself."""
+    """`refuse_long` for a problem, before its law is computed, because that also takes time."""
     if isinstance(source, (str, Problem)):
         problem = as_problem(source)
         refuse_long(min(problem.features.shape), problem.features.shape[0])

@@ -2,8 +2,8 @@
 
 Every rule here is x <- x + alpha (J_k x + j_k) for the joint vector x = (theta, w), with a matrix of low rank that
 depends on the step k (`RULES` below). Its ODE is x' = J x + j with J = E J_k. If every eigenvalue of J has a negative
-real part, the rule converges for small enough step-sizes. Under independent single steps, the exact limit is the
-threshold of the joint second moment (see `gradtd.theory.meansquare`).
+real part, the rule converges for small enough step-sizes. Under independent single steps, the exact limit of the
+step-size is the threshold of the joint second moment (see `gradtd.theory.meansquare`).
 
 The rules are decomposed as x <- x + alpha (J_0 x + sum of L_k (R_k . x + c_k)). The library's own rules are implemented
 differently; tests compare both on every possible step.
@@ -28,7 +28,7 @@ from gradtd.theory.laws import LARGEST_TABLE, Law, law
 from gradtd.theory.meansquare import MeanSquare, Readout
 
 Term = tuple[Floats, Floats, Floats]
-"""L_k, R_k (one row per step) and c_k."""
+"""The terms of a rule: L_k, R_k (one row per step) and c_k."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +166,8 @@ RULES: dict[str, Callable[[Law, float, float], Pieces]] = {
 
 @dataclass(frozen=True, eq=False)
 class JointCurve:
-    """E|theta_t - theta*|^2 for the TD solution theta*, and E|w_t - w*|^2 for the rule's limit (zero without w)."""
+    """E|theta_t - theta*|^2 relative to the TD solution theta*, and E|w_t - w*|^2 relative to the rule's limit (zero
+    without w)."""
 
     steps: Integers
     error: Floats
@@ -219,7 +220,7 @@ class Ode:
         worst = (
             f"the mean update of {self.name} is unstable on {self.law.name} (largest real part "
             f"{self.spectrum[0].real:.2g}): it diverges with every step-size; use impression_gtd or another rule "
-            "whose ode is stable."
+            "whose ODE is stable."
         )
         return (worst, *self.law.notes)
 
@@ -317,7 +318,7 @@ class JointMoments(MeanSquare):
         crossed = J0 @ M @ terms.T
         own = J0 @ M @ J0.T
         if v is not None:
-            # At x* the terms and J_0 x* cancel in the mean.
+            # At x*, the mean of the terms and J_0 x* cancel.
             h = self.constant_at_star
             crossed = crossed - np.outer(J0 @ v, h) + np.outer(h, terms @ v) - np.outer(h, h)
             bent = np.outer(J0 @ v, h)

@@ -1,4 +1,4 @@
-"""The theory's figure: exact curve, bounds and means of runs. Draws without computing."""
+"""Draws the theory's figure, without computing: exact curve, bounds and means of runs."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _draw_measured(axes: Any, x: Floats, values: Floats, name: str, colour: str)
 
 
 def _range(curves: Arrays) -> tuple[float, float]:
-    """The range of errors to show; diverging lines leave the plot instead of flattening the rest."""
+    """The range of errors to show; diverging lines leave the plot, so that they do not flatten the others."""
     shown = [curves[name].mean(axis=0) for name in MEASURED if name in curves]
     shown += [curves[name] for name in LINES if name in curves]
     values = np.concatenate(shown)

@@ -24,7 +24,7 @@ PRINTED = (
     *("norm_Sigma_b", "L1", "L2", "L", "lambda", "sigma2", "sigma_v2", "L_max", "smoothness_holds", "m_paper"),
     *("alpha_paper", "alpha_paper_at_m_paper", "alpha_theorem_1", "q_paper", "bias_paper"),
 )
-"""Entries that only the paper's constants have."""
+"""Entries that exist only for the paper's constants."""
 
 
 def summary(
@@ -32,7 +32,7 @@ def summary(
 ) -> dict[str, Any]:
     """Constants, step-sizes, rates and floors of the three layers for two batches of m steps.
 
-    ``alpha`` is by default the paper's step-size, 1 / (5 S/m + 4 |A|^2); Table 1 is the one after ``t`` steps. Values
+    ``alpha`` is by default the paper's step-size, 1 / (5 S/m + 4 |A|^2). Table 1 is computed for ``t`` steps. Values
     that a layer does not have are None, and ``notes`` says why. The paper has no constants for eligibility traces
     (``lam`` above 0); ``alpha`` is then by default a quarter of the exact threshold.
 
@@ -115,7 +115,7 @@ def _corrected_numbers(one: Law, m: int, alpha: float) -> dict[str, Any]:
 
 
 def _best_q(right: Corrected, alpha: float) -> float | None:
-    """Theorem C's factor, the smallest for s = 0, 1/2 and 1."""
+    """The smallest factor of Theorem C over s = 0, 1/2 and 1."""
     factors = [right.q(alpha, s) for s in (0.0, 0.5, 1.0) if alpha < right.alpha_limit(s)]
     return min(factors, default=None)
 
@@ -126,16 +126,18 @@ def _remarks(found: dict[str, Any]) -> list[str]:
     if found["floor"] is None:
         remarks.append(
             f"alpha = {alpha:.4g} is not stable in mean square with batches of {m}: E|error|^2 grows without bound, "
-            "though a typical run may not show it for long; choose alpha below "
+            "although a typical run may not show it for a long time; choose alpha below "
             f"alpha* = {found['alpha_star']:.4g}, or larger batches."
         )
     if found["lam"] > 0:
-        remarks.append("the paper prints nothing for lambda above 0: its column is empty.")
+        remarks.append("the paper has no constants for lambda above 0, so its column is empty.")
     elif found["q_paper"] is None:
-        remarks.append(f"Theorem 2 says nothing for alpha = {alpha:.4g}: it needs alpha <= {found['alpha_paper']:.4g}.")
+        remarks.append(
+            f"Theorem 2 does not apply to alpha = {alpha:.4g}: it needs alpha <= {found['alpha_paper']:.4g}."
+        )
     elif found["q_paper"] >= 1:
         remarks.append(
-            f"Theorem 2 gives no rate for batches of {m}: lambda > L mu; Theorem 3 asks for m >= {found['m_paper']}."
+            f"Theorem 2 gives no rate for batches of {m}: lambda > L mu; Theorem 3 requires m >= {found['m_paper']}."
         )
     if found["alpha_corrected"] is not None and found["q_corrected"] is None:
         remarks.append(f"Theorem C covers alpha below {found['alpha_corrected']:.4g} with batches of {m}.")
@@ -148,11 +150,11 @@ def _finite(value: float) -> float | None:
 
 @dataclass(frozen=True)
 class LambdaRow:
-    """One lambda. Values that need a finite variance of the traces are None if it is infinite.
+    """The results for one lambda. Values that need a finite variance of the traces are None if it is infinite.
 
-    ``bias`` is the RMSVE of the solution itself; ``alpha_star`` the threshold of stability, ``alpha`` the step-size
-    given, or a quarter of the threshold; ``rate`` and ``floor`` belong to ``alpha``; ``error`` is the root of the mean
-    squared RMSVE in the limit, with bias and noise; ``fastest`` the step-size with the best rate.
+    ``bias`` is the RMSVE of the solution itself; ``alpha_star`` the threshold of stability, ``alpha`` the given
+    step-size, or a quarter of the threshold; ``rate`` and ``floor`` belong to ``alpha``; ``error`` is the root of the
+    mean squared RMSVE in the limit, with bias and noise; ``fastest`` the step-size with the best rate.
     """
 
     lam: float

@@ -1,4 +1,4 @@
-"""Sums over all possible steps, at the cost of sums over feature rows.
+"""Sums over all possible steps, at the cost of sums over rows of features.
 
 A step k starts in row i of the features and leads to row j. Its phi_k is row i; d_k = rho (gamma phi' - phi) is
 a combination of rows i and j. So every second moment of the steps is a sum over pairs of rows, whose weights are
@@ -50,7 +50,7 @@ class Support:
         return replace(self, y=y)
 
     def per_row(self, values: Floats) -> Floats:
-        """Sum over the steps out of each row."""
+        """Sum over the steps from each row."""
         return np.asarray(np.bincount(self.row, values, minlength=self.n_rows), np.float64)
 
     def d_dot(self, v: Floats) -> Floats:
@@ -59,7 +59,7 @@ class Support:
         return np.asarray(self.rho * (self.discount * along[self.next_row] - along[self.row]))
 
     def d_sums(self, weight: Floats) -> Floats:
-        """Sum of weight_k d_k over the steps out of each row, shape (rows, coordinates)."""
+        """Sum of weight_k d_k over the steps from each row, shape (rows, coordinates)."""
         w = weight * self.rho
         return np.asarray(self._pairs(w * self.discount) @ self.y - self.per_row(w)[:, None] * self.y)
 
@@ -100,7 +100,7 @@ class Support:
         return np.asarray(touched.sum(axis=0))
 
     def d_form(self, M: Floats) -> Floats:
-        """Sum of p_k d_k' M d_k over the steps out of each row."""
+        """Sum of p_k d_k' M d_k over the steps from each row."""
         moved = self.y @ M
         own = np.einsum("ij,ij->i", moved, self.y)
         w0, w1, w2 = self._weights
@@ -119,7 +119,7 @@ class Support:
 
     @cached_property
     def d_squares(self) -> Floats:
-        """Sum of p_k d_k d_k' over the steps out of each row, shape (rows, coordinates, coordinates)."""
+        """Sum of p_k d_k d_k' over the steps from each row, shape (rows, coordinates, coordinates)."""
         w0, w1, w2 = self._weights
         n, r = self.y.shape
         squares = (self.y[:, :, None] * self.y[:, None, :]).reshape(n, r * r)
@@ -129,7 +129,7 @@ class Support:
 
     @cached_property
     def d_entry_squares(self) -> Floats:
-        """Sum of p_k d_k(j)^2 over the steps out of each row, shape (rows, coordinates)."""
+        """Sum of p_k d_k(j)^2 over the steps from each row, shape (rows, coordinates)."""
         w0, w1, w2 = self._weights
         return np.asarray(w2 @ self.y**2 - 2.0 * (w1 @ self.y) * self.y + w0[:, None] * self.y**2)
 
@@ -144,7 +144,7 @@ class Support:
         return out
 
     def d_vectors(self, k: Any = slice(None)) -> Floats:
-        """The vectors d_k themselves, one row per step."""
+        """The vectors d_k, one row per step."""
         y, after = self.y[self.row[k]], self.y[self.next_row[k]]
         return np.asarray(self.rho[k, None] * (self.discount[k, None] * after - y))
 

@@ -91,7 +91,7 @@ def test_waves_of_a_column_of_zeros_and_ones_lose_their_constants():
         inference=Inference(resamples=5),
         machine=Machine(threads=1),
     )
-    assert any(note == "Left out 1 further constant feature." for note in made.notes)
+    assert any(note == "Left out 1 redundant constant feature." for note in made.notes)
     assert len(made.theta) == 16
 
 

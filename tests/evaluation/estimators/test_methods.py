@@ -51,7 +51,7 @@ def test_every_estimator_off_policy(name):
     if name == "monte_carlo":
         assert np.isnan(result.value)
         assert result.verdict == "not usable"
-        assert "monte_carlo gives no value: the log comes from another policy" in result.reasons[0]
+        assert "monte_carlo returned no value: the log comes from another policy" in result.reasons[0]
         assert result.estimates[0].value is None
         return
     assert "monte_carlo" not in [row.method for row in result.estimates]
@@ -114,7 +114,7 @@ def test_without_resamples():
             LOG, gamma=0.9, algorithm="dr", inference=Inference(resamples=resamples), machine=Machine(threads=1)
         )
         assert np.isnan(result.interval).all()
-        assert "dr gives no interval: " in result.reasons[0]
+        assert "dr returned no interval: " in result.reasons[0]
         json.dumps(result.to_dict(), allow_nan=False)
 
 

@@ -107,7 +107,7 @@ def test_a_cross_fit_that_is_far_less_certain_than_least_squares_is_weak():
 
 def test_a_weak_headline_is_not_usable():
     made, _ = rows(rare(successes=6), algorithm="dr")
-    assert any("The interval of dr cannot be trusted: its error rests on" in reason for reason in made.reasons)
+    assert any("The interval of dr cannot be trusted: its error depends on" in reason for reason in made.reasons)
 
 
 def test_marks_are_in_the_json_the_file_the_frame_and_the_page(tmp_path):

@@ -143,7 +143,7 @@ def test_rules_that_read_stored_steps_take_one_pass(rule, updates):
 
 
 def test_a_bounded_buffer_is_refused():
-    with pytest.raises(InputError, match="capacity=64 would leave it the last steps only"):
+    with pytest.raises(InputError, match="capacity=64 would leave only the last steps"):
         fitted(good_stream(), hyper={"capacity": 64})
 
 

@@ -104,15 +104,19 @@ def test_a_log_without_noise_has_a_value_and_no_interval(method, hyper, reward):
             {"algorithm": "impression_gtd", "alpha": 1e-4, "updates": 2},
             "impression_gtd has not converged",
         ),
-        (lambda: walk(60), {"algorithm": "td", "alpha": 1e3}, "td diverged on this log, so its weights mean nothing"),
+        (
+            lambda: walk(60),
+            {"algorithm": "td", "alpha": 1e3},
+            "td diverged on this log, so its weights are meaningless",
+        ),
         (lambda: walk(60), {"algorithm": "td", "alpha": 1e3}, "100% of the refits failed or diverged"),
         (lambda: walk(200), {"clip": 1.0}, "standard errors off). Clip less"),
         (
             lambda: walk(60),
             {"algorithm": "monte_carlo"},
-            "monte_carlo gives no value: the log comes from another policy",
+            "monte_carlo returned no value: the log comes from another policy",
         ),
-        (lambda: walk(60), {"algorithm": "wis", "resamples": 0}, "wis gives no interval: 0 refits, and an interval"),
+        (lambda: walk(60), {"algorithm": "wis", "resamples": 0}, "wis returned no interval: 0 refits; an interval"),
     ],
 )
 def test_each_reason(log, how, reason):
@@ -130,7 +134,7 @@ def test_td_diverges_on_bairds_log():
     log = replace(log, reward=np.random.default_rng(0).normal(size=1500))  # its own are 0, and so is the solution
     how = {"gamma": 0.99, "block": 20, "features": lambda s: features[s], "whiten": False}
     result = verdict(log, algorithm="td", alpha=0.5, updates=30_000, resamples=3, **how)
-    assert any("td diverged on this log, so its weights mean nothing." in reason for reason in result.reasons)
+    assert any("td diverged on this log, so its weights are meaningless." in reason for reason in result.reasons)
     assert not np.isfinite(result.interval).any()
     stable = verdict(log, algorithm="impression_gtd", alpha=0.01, updates=3000, resamples=3, **how)
     assert not any("diverged" in reason for reason in stable.reasons)
@@ -158,7 +162,7 @@ def test_td_diverges_on_bairds_log():
         (
             lambda: walk(60, cut=1),
             {},
-            "Every episode was truncated, so rewards after that come",
+            "Every episode was truncated, so later rewards come",
         ),
         (
             lambda: {k: v for k, v in walk(60).items() if k != "target"},
@@ -309,14 +313,14 @@ REFUSED = {
     "choices missing": {"lacking": 0.21, "lacking_moves": 1.1},
     "no TD error yet": {"surprises_met": 0.4},
     "dependent blocks": {"dependence": 3.1},
-    "features named are too poor": {"hull_of_limit": 1.01, "hull_times": 2.6, "features_named": True},
+    "named features are too poor": {"hull_of_limit": 1.01, "hull_times": 2.6, "features_named": True},
     "fits differ": {"hull_of_limit": 1.01, "hull_times": 2.6, "features_named": False},
     "an imprecise check is far away": {"differs": "with pairs of states"},
     "hidden time": {"hidden_time": 5.0},
-    "outside the rewards": {"beyond_rewards": 1.1},
+    "outside the possible range": {"beyond_rewards": 1.1},
     "weak interval": {"mark": "weak"},
     "small marginal sample": {"ess_marginal": 900.0, "ess_marginal_episodes": 9.9},
-    "foreign next observations": {"strangers": 0.41},
+    "wrong next observations": {"strangers": 0.41},
     "few rewards": {"reward_sample": 2.9, "largest_reward": 1.0},
     "still moving": {"moved": 0.51},
     "hidden state": {"hidden_state": 3.1},
@@ -324,12 +328,12 @@ REFUSED = {
     "unseen after cuts": {"unseen_after_cuts": 0.011},
     "rarely visited": {"rarely_visited": 0.13},
     "drift": {"drift": -4.1},
-    "behind the cuts": {"late_steps_differ": 3.1, "behind_cuts": 0.1},
+    "value after truncations": {"late_steps_differ": 3.1, "behind_cuts": 0.1},
 }
 NOT_CHECKED = {
     "a plain interval": {"hull_low": 0.4, "hull_high": 1.5},
     "products of ratios": {"method": "dr"},
-    "rewards of another row": {"rewards_late": True},
+    "rewards in the wrong row": {"rewards_late": True},
     "the sample is too small": {"undecided": "it may lack 18% or 22% of the target's choices"},
     "not checked": {"not_checked": "there are too many"},
     "one-step episodes assumed": {"rows_alone": True},
@@ -345,7 +349,7 @@ WARNED = {
     "much after truncations": {"behind_cuts": 0.21},
     "estimated behaviour": {"estimated_behaviour": True},
     "rarely seen in the state": {"unseen_pairs": 0.051, "lacking": 0.1},
-    "other next observations": {"leading_elsewhere": 0.51},
+    "unexpected next observations": {"leading_elsewhere": 0.51},
     "many features": {"features_used": 199},
     "features not checked": {"from_dr": None},
     "features may not represent it": {"from_dr": 4.1, "ess_episodes": 19.0},
@@ -440,14 +444,14 @@ def test_features_that_cannot_represent_the_value_are_found():
     log = sample_log("random_walk_tabular", 1000, seed=2)
     result = verdict(log, gamma=1.0, features=lambda states: (states[:, None] < 2) + 0.001 * (states[:, None] == 2))
     assert result.numbers["from_dr"] > 4
-    assert any("gives another value, and its error" in reason for reason in result.reasons)
+    assert any("gives a different value, and its error" in reason for reason in result.reasons)
 
 
 def test_a_rule_that_solves_other_equations_is_told_so_not_that_it_has_not_converged():
     log = extreme(400, behaviour=(0.5, 0.5), target=(0.1, 0.9))
     result = verdict(log, algorithm="vtrace", alpha=0.01)
     assert result.numbers["from_lstd"] > 1
-    assert any("vtrace solves other equations" in reason for reason in result.reasons)
+    assert any("vtrace does not solve the equations" in reason for reason in result.reasons)
     assert not any("has not converged" in reason for reason in result.reasons)
 
 

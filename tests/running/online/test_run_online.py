@@ -168,7 +168,7 @@ def test_what_makes_no_sense_is_refused(change, sentence):
 def test_learners_and_files_that_do_not_fit_are_refused(tmp_path):
     with pytest.raises(InputError, match="give the learner gamma="):
         play(learner(gamma=None), 10)
-    with pytest.raises(InputError, match="Corridor has 5 states, one feature each; the learner has 4"):
+    with pytest.raises(InputError, match="Corridor has 5 states, with one feature each, but the learner has 4"):
         play(Learner(4, "td", alpha=0.1, gamma=0.9), 10)
     with pytest.raises(InputError, match="run_online takes a Learner, got Horde"):
         play(gradtd.Horde(5, ["a"], "td", alpha=0.1), 10)

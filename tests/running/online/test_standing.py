@@ -130,7 +130,7 @@ def test_badly_scaled_features_are_said_once():
 def test_a_learner_that_has_not_arrived_says_so_and_one_that_has_does_not():
     stream = gradtd.sample("random_walk_dependent", 21_000, seed=3)
     slow, good = Learner(3, "td", alpha=1e-6), Learner(3, "td", alpha=0.005)
-    with pytest.warns(UserWarning, match=r"after 20000 steps predictions are .* the learner has not converged"):
+    with pytest.warns(UserWarning, match=r"after 20000 steps, predictions are .* the learner has not converged"):
         _in_steps(slow, stream)
     assert slow.standing().arrived is False
     _in_steps(good, stream)  # a warning would be an error
@@ -148,7 +148,7 @@ def test_the_end_of_a_course_is_looked_at(monkeypatch):
     stream = gradtd.sample("random_walk_dependent", 2500, seed=3)
     slow, good = Learner(3, "td", alpha=1e-6, compile=False), Learner(3, "lstd", solver="batch", compile=False)
     monkeypatch.setattr("gradtd.running.online.watched_learner.FIRST_STANDING", 2000)
-    with pytest.warns(UserWarning, match=r"after 2500 steps predictions are .* the learner has not converged"):
+    with pytest.warns(UserWarning, match=r"after 2500 steps, predictions are .* the learner has not converged"):
         gradtd.run_online(slow, stream, progress=False)
     gradtd.run_online(good, stream, progress=False)  # a warning would be an error
     assert good.standing().arrived

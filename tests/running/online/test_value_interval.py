@@ -96,7 +96,7 @@ def test_an_episode_counts_when_it_is_over():
 
 
 def test_where_it_cannot_be_told_that_is_said(tmp_path):
-    with pytest.raises(InputError, match="make the learner with intervals=True"):
+    with pytest.raises(InputError, match="create the learner with intervals=True"):
         Learner(D, "td", alpha=0.1).interval()
     with pytest.raises(InputError, match="leave sparse=True out"):
         Learner(D, "td", alpha=0.1, sparse=True, intervals=True)

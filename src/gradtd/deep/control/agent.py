@@ -38,9 +38,9 @@ class Agent:
     net : Mlp
         The network, or any object with ``init``, ``apply`` and ``n_outputs``, the number of actions (at least 2).
     step_size : float
-        Adam's.
+        The step-size of Adam.
     temperature : float
-        0: the target policy is greedy. Above: it is softmax(q / temperature).
+        With 0 the target policy is greedy; above 0 it is softmax(q / temperature).
     """
 
     net: Any
@@ -49,14 +49,17 @@ class Agent:
 
     def __post_init__(self) -> None:
         if self.net.n_outputs < 2:
-            raise InputError(f"an agent needs a network with a value per action: n_outputs={self.net.n_outputs} is 1.")
+            raise InputError(
+                f"an agent needs a network with one value per action, but n_outputs is {self.net.n_outputs}."
+            )
         for name in ("step_size", "temperature"):
             given = getattr(self, name)
-            if isinstance(given, int | float):  # not where a caller compiles over several
+            # not for traced values, when a caller compiles over several temperatures
+            if isinstance(given, int | float):
                 number_at_least(name, given, 0)
 
     def init(self, key: Any) -> AgentState:
-        """The initial state, with all values 0."""
+        """The initial state, in which all values are 0."""
         params = {"net": self.net.init(key)}
         return AgentState(params, None, self.adam().init(params), 0)
 
@@ -65,7 +68,8 @@ class Agent:
         return optax.adam(self.step_size)
 
     def loss(self, params: Any, target: Any, first: Batch, second: Batch) -> Any:
-        """A scalar whose gradient in ``params`` is the update's direction, for two batches from different episodes."""
+        """A scalar whose gradient with respect to ``params`` is the update's direction, for two batches from different
+        episodes."""
         raise NotImplementedError
 
     def update(self, state: AgentState, first: Batch, second: Batch) -> AgentState:

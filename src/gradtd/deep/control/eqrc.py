@@ -18,13 +18,13 @@ from gradtd.deep.impression import Batch
 class EQRC(Agent):
     """d = mean (discount h grad q(s', pi) - delta grad q(s, a)) over both batches, with h = w_a . features.
 
-    The second head w descends mean (h - delta)^2 / 2 on the last layer's features, without gradient to them, and decays
-    by step_size beta w in every update. Patterson, White and White (2022).
+    The second head w minimises mean (h - delta)^2 / 2 on the last layer's features, without a gradient to them, and
+    decays by step_size beta w in every update. Patterson, White and White (2022).
 
     Parameters
     ----------
     beta : float
-        The head's decay. 0 is gradient Q-learning without it.
+        The head's decay. With 0 it is gradient Q-learning without regularisation.
     """
 
     beta: float = 1.0
@@ -41,7 +41,7 @@ class EQRC(Agent):
         return AgentState(params, None, self.adam().init(params), 0)
 
     def adam(self) -> optax.GradientTransformation:
-        """Adam, and separately the head's decay, which Adam must not rescale."""
+        """Adam, with a separate decay of the head, which Adam must not rescale."""
         return optax.adamw(self.step_size, weight_decay=self.beta, mask={"net": False, "head": True})
 
     def loss(self, params: Any, target: Any, first: Batch, second: Batch) -> Any:

@@ -20,8 +20,8 @@ class ImpressionQ(Agent):
     Parameters
     ----------
     ridge : float or "auto"
-        Strength of the correction: near 0 it is full but learning is slow; a large ridge gives semi-gradient Q-learning
-        (see `gradtd.deep.impression_loss`).
+        Strength of the correction: near 0 the correction is full, but learning is slow; a large ridge gives
+        semi-gradient Q-learning (see `gradtd.deep.impression_loss`).
     """
 
     ridge: Any = 1.0

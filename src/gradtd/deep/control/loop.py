@@ -18,17 +18,17 @@ from gradtd.deep.replay import EpisodeReplay
 
 @dataclass(frozen=True)
 class Exploration:
-    """Random actions: how often, and for how many steps each is repeated.
+    """The frequency of random actions, and the number of steps for which each is repeated.
 
     Parameters
     ----------
     first, last : float
         Probability of a random action at the start, and from step ``until`` on; linear in between.
     until : int
-        Step from which it is ``last``.
+        Step from which the probability is ``last``.
     longest : int
         A random action is repeated for k steps or more with probability 1/k, for at most ``longest`` steps (Dabney,
-        Ostrovski and Barreto 2021). With 1 every random action is drawn anew.
+        Ostrovski and Barreto 2021). With 1, every random action is drawn separately.
     """
 
     first: float = 1.0
@@ -82,7 +82,7 @@ def train(
     exploration: Exploration | None = None,
     seed: int = 0,
 ) -> Training:
-    """Train an agent in an environment with Gymnasium's ``reset`` and ``step``. Same seed, same bytes.
+    """Train an agent in an environment with Gymnasium's ``reset`` and ``step``. The same seed gives the same bytes.
 
     The value after termination is 0; truncated episodes are bootstrapped.
 
@@ -93,19 +93,19 @@ def train(
     environment : gymnasium.Env
         Observations are vectors, actions 0 to n - 1.
     steps : int
-        Steps of the environment.
+        Number of steps in the environment.
     gamma : float
-        Discount.
+        The discount factor.
     batch : (int, int)
         Sizes of the two batches, drawn from different episodes. Agents that need one batch join them.
     every : int
-        Steps from one update to the next.
+        Number of steps between two updates.
     capacity : int
         Capacity of the replay buffer; the oldest steps are dropped first.
     exploration : Exploration
         By default epsilon-greedy from 1 to .05 over 10,000 steps.
     seed : int
-        Fixes network, exploration, draws and the environment's first reset.
+        Seed of the network, the exploration, the draws and the environment's first reset.
     """
     explore = Exploration() if exploration is None else exploration
     every = checks.whole_number("every", every, 1)
@@ -134,12 +134,12 @@ def train(
         if (step + 1) % every == 0 and replay.ready():
             state = update(state, *_two_batches(replay, sizes, swap=rng.random() < 0.5))
     if not state.updates:
-        warnings.warn(f"No update was made: {steps} steps hold no two episodes. Take more steps.", stacklevel=2)
+        warnings.warn(f"No update was made: {steps} steps do not contain two episodes. Take more steps.", stacklevel=2)
     return Training(agent, state, np.array(returns), np.array(ends))
 
 
 def _two_batches(replay: EpisodeReplay, sizes: tuple[int, int], swap: bool) -> list[Batch]:
-    """Both batches; they swap roles in half of the updates, so that every episode is used in both."""
+    """Draw both batches. They swap roles in half of the updates, so that every episode is used in both."""
     pair = replay.pair(*(sizes[::-1] if swap else sizes))
     made = [Batch(*(np.asarray(column, np.float32) for column in one)) for one in pair]
     return made[::-1] if swap else made

@@ -1,9 +1,10 @@
 """The design protocol: the widest table of features of the checks, and the steps of a chunk over its rows.
 
 Each fit uses some columns of the widest table, so one pass over the log serves every fit. The sums and the fits are the
-same for every kind of log: `Design.rows` turns a chunk of whole episodes into `Rows`, which is all that they read.
+same for every kind of log: `Design.rows` turns a chunk of whole episodes into `Rows`, which is all that sums and fits
+read.
 
-A row here means a row of the widest table. `Log.row` contains the numbers of observations. Both numbers agree in
+Here, a row means a row of the widest table. `Log.row` contains the numbers of observations. Both numbers agree in
 `real`, where each observation has one row. They differ in `states` (one row for equal observations, and rows for pairs
 of them) and in `pairs`.
 """
@@ -26,9 +27,10 @@ from gradtd.logs import Log, Ratios
 GIVEN = "the features given"
 """The rung of the user's features, or of one feature per state."""
 CHUNK = 2048
-"""Steps per block, few enough that their features stay in the cache."""
+"""Number of steps per block, small enough that their features stay in the cache."""
 Writer = Callable[[Any, Floats], None]
-"""Writes the rows with these numbers to an array. The numbers are a slice, or an array in any order, perhaps empty."""
+"""Writes the rows with these numbers to an array. The numbers are a slice or an array in any order, and may be
+empty."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +39,8 @@ class Ladder:
 
     rungs: dict[str, Integers]
     checkers: dict[str, Integers]
-    """rungs and checks: columns by the name of the fit, the smallest first. Checks are never reported. Every
-    column is in some fit."""
+    """``rungs`` and ``checkers``: columns by the name of the fit, the smallest first. Checkers are never reported.
+    Every column belongs to some fit."""
     headlines: tuple[str, ...]
     """Rungs that may be reported. Their columns come first in the table. `GIVEN` names the rung whose features exist
     before the decision; the features of other rungs are made after it, by `Plan.make_features`."""
@@ -56,7 +58,7 @@ class Ladder:
 
     @property
     def n_headline_columns(self) -> int:
-        """Columns that fits with traces and with the time need: those of the headlines."""
+        """Number of columns for fits with traces and with the time: those of the headlines."""
         return 1 + max(int(self.rungs[name].max()) for name in self.headlines)
 
 
@@ -64,10 +66,10 @@ class Ladder:
 class Rows:
     """Rows of the widest table for a chunk of steps; step i goes from ``row[i]`` to ``next_row[i]``.
 
-    After a step that terminated the discount is 0, so any row may follow. Rows that are not stored are computed fastest
-    if step i is in row i and, within an episode, leads to row i + 1: `rows_of_chunk` reorders other rows.
+    After a step that terminated, the discount is 0, so any row may follow. Rows that are not stored are computed
+    fastest if step i is in row i and, within an episode, leads to row i + 1: `rows_of_chunk` reorders other rows.
 
-    They are stored (``table``) if rows recur, as those of states do. Otherwise ``make_writer`` returns a function that
+    Rows are stored (``table``) if they recur, as those of states do. Otherwise ``make_writer`` returns a function that
     writes their first ``n_columns`` on demand; each thread needs its own writer, because writers reuse scratch memory
     between calls.
     """
@@ -85,7 +87,7 @@ class Rows:
     cell: Integers | None = None
     """The state of every row, if observations are discrete."""
     named: int = 0
-    """Columns of named features, which come first; after them come functions of the observation itself."""
+    """Number of columns of named features, which come first; functions of the observation itself follow."""
 
     @classmethod
     def stored(
@@ -95,20 +97,20 @@ class Rows:
         return cls(row, next_row, n_rows, n_columns, table, starts=starts, cell=cell)
 
     def first(self, columns: int) -> Rows:
-        """The same rows with only their first columns, for fits that do not need the widest table."""
+        """The same rows with only their first columns, for fits that do not need all of them."""
         return replace(self, n_columns=columns, table=None if self.table is None else self.table[:, :columns])
 
     def writer(self) -> Writer | None:
-        """A writer of these rows; None if they are stored."""
+        """A writer of these rows, or None if they are stored."""
         return None if self.table is not None or self.make_writer is None else self.make_writer(self.n_columns)
 
     @property
     def sparse(self) -> bool:
-        """Whether the table is sparse: `sparse_moments` then needs cells, in columns of nested sets."""
+        """Whether the table is sparse. `sparse_moments` then needs cells whose columns form nested sets."""
         return self.table is not None and not isinstance(self.table, np.ndarray)
 
     def at(self, index: Any) -> Floats:
-        """These rows, as a dense array."""
+        """The rows with these numbers, as a dense array."""
         if self.table is not None:
             found = self.table[index]
             return np.asarray(found.toarray() if self.sparse else found)
@@ -120,7 +122,7 @@ class Rows:
 
 
 class Design(Protocol):
-    """Turns the steps of a log into rows; one small class for each kind of log.
+    """Turns the steps of a log into rows; each kind of log has its own class.
 
     A design of a log in parts is fitted to a sample, or to all states, then pickled for the workers. It computes rows
     of chunks that it has not seen. Only in memory may it store arrays of the whole log, as `RealDesign.table` does.
@@ -152,8 +154,8 @@ class Steps:
     rows: Rows  # their rows in the widest table
     reward: Any
     discount: Any
-    rho: Any  # reward, discount, rho: one number for each step; the discount is 0 where the episode terminated
-    begins: Integers  # the first steps of the independent pieces and, last, the number of steps
+    rho: Any  # rho, reward and discount: one number for each step; the discount is 0 where the episode terminated
+    begins: Integers  # the first step of every independent piece, then the number of steps
     blocks: bool = False  # whether pieces are neighbouring parts of longer episodes
     traced: Traced | None = None  # the requested traces, if any
     threads: int = 1  # number of threads
@@ -173,7 +175,7 @@ class Steps:
         return np.asarray(rows.row[self.begins[:-1]] if rows.starts is None else rows.starts)
 
     def cut(self, first: int, last: int) -> Steps:
-        """The steps of the pieces from the first to the last."""
+        """The steps of pieces ``first`` to ``last``."""
         part = slice(int(self.begins[first]), int(self.begins[last]))
         rows, traced = self.rows, self.traced
         starts = None if rows.starts is None else rows.starts[first:last]
@@ -192,7 +194,8 @@ class Steps:
         )
 
     def decay(self, lam: float) -> Floats:
-        """lam times the discount of the previous step, 0 at the beginning of a piece."""
+        """The decay of the trace at every step: lam times the discount of the previous step, 0 at the beginning of a
+        piece."""
         decay = np.zeros(len(self))
         decay[1:] = lam * np.asarray(self.discount)[:-1]
         decay[self.begins[:-1]] = 0.0
@@ -224,15 +227,15 @@ def steps_of(
     discount = discounts(log, gamma)
     begins = episode_begins(log.episode if pieces is None else pieces)
     traced = None
-    if tracing is not None:  # traces run on from block to block, so they follow the episodes
+    if tracing is not None:  # traces continue from block to block, so they follow the episodes
         traced = Traced(tracing.lam, decays(tracing, rho, discount, log.episode, chances))
     action = log.action if log.discrete_actions else None
     return Steps(rows, log.reward, discount, rho, begins, pieces is not None, traced, action=action)
 
 
 RHO, DISCOUNT, REWARD, DECAY, PRODUCT, OWN_DECAY = range(6)
-"""Values that `read_chunks` gives for every step: ratio, discount, reward, the decay of a trace of ``lam``, the product
-of ratios, and the decay of the traces asked for."""
+"""Values that `read_chunks` returns for every step: ratio, discount, reward, the decay of a trace with ``lam``, the
+product of ratios, and the decay of the requested traces."""
 
 
 class Chunk(NamedTuple):
@@ -246,7 +249,7 @@ class Chunk(NamedTuple):
 
 
 def read_chunks(steps: Steps, part: slice, lam: float = 0.0, products: Floats | None = None) -> Iterator[Chunk]:
-    """Steps in chunks, with the rows they need; each row is computed once."""
+    """Yield the steps in chunks, with the rows that they need; each row is computed once."""
     rows = steps.rows
     write = rows.writer()
     for begin in range(part.start, part.stop, CHUNK):
@@ -268,7 +271,7 @@ def rows_of_chunk(rows: Rows, some: slice, write: Writer | None) -> tuple[Any, I
         there = after - first
         there[elsewhere] = n + np.arange(len(elsewhere))
         return feats, row - first, there
-    # Any other order: rows that several steps share are made once.
+    # Any other order: rows that several steps share are computed once.
     needed, where = np.unique(np.concatenate([row, after]), return_inverse=True)
     feats = np.empty((len(needed), rows.n_columns))
     write(needed, feats)
@@ -309,13 +312,13 @@ def stream_of(
 
 
 def known_chances(log: Log, found: Ratios) -> Floats | None:
-    """The target's probabilities of the actions taken; None if unknown or densities."""
+    """The target's probabilities of the actions taken, or None if unknown or densities."""
     real_valued = log.action is not None and not log.discrete_actions
     return None if real_valued else found.target
 
 
 def rows_of_log(log: Log, n_columns: int) -> Rows:
-    """The rows of a table with one row for each observation."""
+    """The rows of a log over a table with one row per observation."""
     return Rows(log.row, log.next_row, len(log.observations), n_columns)
 
 

@@ -1,8 +1,8 @@
-"""Action features: of the actions in the log, and their expectation under the target.
+"""Features of the actions in the log, and their expectation under the target.
 
 With features phi(s) times chi(a), the expectation over the target's action is phi(s) times that of chi(a). A row
-therefore needs an observation and one short vector: chi of the action taken, or its mean under the target. Over
-discrete actions the mean is exact; over real ones it is chi of the action of a deterministic target, or the mean over
+therefore needs an observation and one short vector: chi of the action taken, or its mean under the target. For discrete
+actions the mean is exact. For continuous actions it is chi of the action of a deterministic target, or the mean over
 samples.
 """
 
@@ -38,25 +38,25 @@ OF_REAL_ACTIONS = "polynomial:order=2"
 class Choices:
     """Features of actions in the rows that a fit needs."""
 
-    taken: Floats  # of the action of every step, (n, K)
+    taken: Floats  # features of the action of every step, (n, K)
     after: Floats  # the target's expectation in the next observation of every step; zero after the last step
     first: Floats  # the target's expectation at the start of pieces
-    codes: Integers | None  # the action of every step, where actions are discrete
+    codes: Integers | None  # the action of every step, if actions are discrete
     by_state: bool  # whether actions are discrete and the target depends only on the observation
     of_action: Features | None
     bias: bool
-    n_actions: int  # of_action, bias, n_actions: the map of actions, as in `ActionFeatures`
+    n_actions: int  # n_actions, of_action and bias: the map of actions, as in `ActionFeatures`
     never: float | None = None
-    """The target's probability of actions never taken in the log, at next observations and starts; None if
-    observations or actions are real."""
-    kept: tuple[Floats, Floats] | None = None  # ``after`` and ``first`` without those actions; None if there are none
+    """The target's probability of actions never taken in the log, at next observations and starts, or None if
+    observations or actions are continuous."""
+    kept: tuple[Floats, Floats] | None = None  # ``after`` and ``first`` without those actions, if there are any
     unseen: float | None = None
     outside: float | None = None  # share of the target's continuous actions outside the range of the log's actions
     shares: Floats | None = None  # the target's mean probability of each discrete action in these observations
 
 
 def discrete_choices(log: Log, target: Any, of_action: Any, pieces: Integers, actions: int = 0) -> Choices:
-    """Choices of a target over at least this many discrete ``actions``."""
+    """The choices of a target over discrete actions, of which there are at least ``actions``."""
     assert log.action is not None
     target = refuse_probabilities_of_taken(log, target)
     policy = policy_over(log, "target", target)
@@ -101,7 +101,7 @@ def refuse_probabilities_of_taken(log: Log, target: Any) -> Any:
 
 
 def _never_taken(log: Log, starts: Any, width: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """For next observations and starts, which actions the log never took there."""
+    """Masks of the actions that the log never took at next observations, and at starts."""
     if not log.discrete_observations:
         return np.zeros((len(log), width), bool), np.zeros((len(starts), width), bool)
     _, state = np.unique(log.observations, return_inverse=True)
@@ -125,7 +125,7 @@ def map_of_codes(of_action: Any, width: int) -> tuple[Features | None, bool, Flo
 
 
 def action_map(of_action: Any, actions: Floats) -> tuple[Features | None, bool]:
-    """The map of actions, fitted, and whether it needs a constant; None is one feature per action."""
+    """The fitted map of actions (None for one feature per action), and whether it needs a constant."""
     if of_action is None or (isinstance(of_action, str) and of_action in ("one-hot", "one_hot")):
         return None, False
     fitted = fit_features(of_action, actions)
@@ -152,7 +152,7 @@ def real_choices(
     fitted, bias = action_map(of_action or OF_REAL_ACTIONS, actions)
     if fitted is None:
         raise InputError(
-            "one-hot features need discrete actions, and the log's are continuous: use other action_features."
+            "one-hot features need discrete actions, but the log's are continuous: use other action_features."
         )
     ask = RealTarget(target, actions.shape[1], samples, seed)
     starts = log.row[episode_begins(pieces)[:-1]]
@@ -176,7 +176,7 @@ def real_choices(
 
 
 class RealTarget:
-    """A target over continuous actions: deterministic, a function of observations, or a sampler with a generator."""
+    """A target over continuous actions: a deterministic function of observations, or a sampler with a generator."""
 
     def __init__(self, target: Any, width: int, samples: int, seed: int) -> None:
         if is_constant(target) and not isinstance(target, str):
@@ -193,7 +193,7 @@ class RealTarget:
         self.random = takes_two(self.target)
 
     def about(self, observations: Any, rows: Any) -> Iterator[tuple[slice, Floats, float]]:
-        """Actions for these rows, in pieces, one sample at a time, each with its weight."""
+        """Yield the target's actions for these rows in pieces, one sample at a time, each with its weight."""
         rng = np.random.default_rng([self.seed, 20232])
         for part in row_chunks(rows):
             seen = observations[rows[part]]
@@ -214,7 +214,7 @@ class RealTarget:
 
 
 def as_columns(actions: Any) -> Floats:
-    """Continuous actions as (n, m)."""
+    """Continuous actions as an array (n, m)."""
     array = np.asarray(actions, np.float64)
     return array[:, None] if array.ndim == 1 else array
 
@@ -237,16 +237,17 @@ class Chooser:
     of_action: Features | None
     bias: bool
     n_actions: int
-    """of_action, bias, n_actions: the map of actions, as in `ActionFeatures`; no actions if these are real"""
+    """of_action, bias and n_actions: the map of actions, as in `ActionFeatures`; n_actions is 0 if they are
+    continuous."""
     span: Any = None  # the smallest and largest continuous action of the log
 
     @property
     def width(self) -> int:
-        """Features of an action."""
+        """Number of features of an action."""
         return self.n_actions if self.of_action is None else self.of_action.n_features + self.bias
 
     def features(self, inner: Features) -> Features:
-        """Features of pairs."""
+        """The map of pairs, from the map of observations."""
         return ActionFeatures.of(inner, self.of_action, self.n_actions, self.bias)
 
     def choices(self, log: Log) -> Choices:
@@ -286,14 +287,14 @@ def make_chooser(table: ParquetTable, names: Any, log: Log, target: Any, of_acti
         )
     if callable(of_action) and not hasattr(of_action, "transform"):
         raise InputError(
-            "action_features as a function of observations and actions needs the log in memory: name a map of "
-            "actions, or give in_parts=False."
+            "action_features as a function of observations and actions needs the log in memory: name a "
+            "map of actions, or give in_parts=False."
         )
     _refuse_labels(log)
     ranges = table.ranges(names)
     if ranges is None:
         raise InputError(
-            f"action values in parts need the range of {', '.join(names)}, and the files of {table.name!r} have no "
+            f"action values in parts need the range of {', '.join(names)}, but the files of {table.name!r} have no "
             f"statistics of it: write them with statistics, as pyarrow does."
         )
     if not log.discrete_actions:
@@ -302,7 +303,7 @@ def make_chooser(table: ParquetTable, names: Any, log: Log, target: Any, of_acti
         if RealTarget(target, actions.shape[1], 1, 0).random:
             raise InputError(
                 "a target that samples continuous actions needs the log in memory, because samples would depend on how "
-                "the log is cut: give a function of observations alone, or in_parts=False."
+                "the log is cut: give a function of observations only, or in_parts=False."
             )
         return Chooser(target, fitted, bias, 0, (ranges[0], ranges[1]))
     target = refuse_probabilities_of_taken(log, target)

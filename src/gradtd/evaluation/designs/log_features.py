@@ -31,18 +31,18 @@ from gradtd.features import Features, Function, Transformer, default_features, f
 from gradtd.logs import Log
 
 MOST_DENSE = 2000
-"""Maximum number of dense features: least squares needs memory in their square and time in their cube."""
+"""Maximum number of dense features: memory of least squares grows with their square, time with their cube."""
 MOST_CHECKED = 1000
 """Maximum number of features for which richer fits can check them."""
-TOO_MANY = "{} states are too many for this log: the {} most frequent have a feature each, the others share one."
+TOO_MANY = "{} states are too many for this log: the {} most frequent have one feature each; the others share one."
 
 
 @dataclass(frozen=True, eq=False)
 class LogFeatures:
     """A log in features: the fitted map, the table of all its observations, and the pieces for the bootstrap.
 
-    ``log`` does not contain its observations, which may be as large as the table, so that they can be freed. ``C`` is
-    the mean of x x' over its steps, for a dense table.
+    ``log`` is stored without its observations, which may be as large as the table, so that they can be freed. For a
+    dense table, ``C`` is the mean of x x' over its steps.
     """
 
     log: Log
@@ -86,7 +86,7 @@ def is_auto(features: Any) -> bool:
 
 
 def pieces_of(log: Log, block: int | None) -> Integers:
-    """The number of every step's independent piece. Refuses a log with a single piece."""
+    """Number the independent pieces, one number per step. Refuses a log with a single piece."""
     episode = log.episode if block is None else cut_into_blocks(log.episode, block)
     if episode[-1] == 0:
         raise InputError(
@@ -120,7 +120,7 @@ def make_log_features(
     used = without_constants(table) if ours else None
     if used is not None:
         left_out = table.shape[1] - len(used)
-        notes.append(f"Left out {left_out} further constant feature{'s' * (left_out > 1)}.")
+        notes.append(f"Left out {left_out} redundant constant feature{'s' * (left_out > 1)}.")
         table = np.ascontiguousarray(table[:, used])
     if (log.observations == log.observations[:1]).all():
         notes.append("Every observation of the log is the same: the value is that of this one state.")
@@ -160,13 +160,13 @@ def _varying(table: Floats) -> Any:
     varies = np.zeros(table.shape[1], bool)
     for part in chunks(len(table), chunk_rows(table)):
         varies |= (table[part] != table[0]).any(axis=0)
-        if varies.any() and varies[1:].all():  # all vary, except perhaps a bias; no need to read on
+        if varies.any() and varies[1:].all():  # all vary, except perhaps a bias; no need to read more
             break
     return varies
 
 
 def without_constants(table: Any) -> Integers | None:
-    """The features to keep if our map has several constant ones, as waves of a 0/1 column are."""
+    """The features to keep if gradtd's map has several constant ones, such as waves of a 0/1 column."""
     if not isinstance(table, np.ndarray):
         return None
     constant = ~_varying(table)
@@ -192,14 +192,14 @@ def refuse_useless(features: Features, table: Any) -> None:
 DEGREE = 4
 """Number of polynomials of the time."""
 NO_CLOCK = np.zeros((1, 0))
-"""No columns of the time."""
+"""The clock of a log whose pieces have one step: no columns."""
 
 
 def clock_of(lengths: Integers) -> Floats:
-    """Columns by time since the start, (times, columns): polynomials of the share of steps that are earlier.
+    """Polynomials of the time since the start, shape (times, columns). Time is measured as the share of earlier steps.
 
-    ``lengths`` counts the pieces by length. There are no columns if all pieces have one step. The time is capped at the
-    last one in the log, because a polynomial could take any value beyond it.
+    ``lengths`` counts the pieces by length. If all pieces have one step, there are no columns. The time is capped at
+    the last one in the log, because a polynomial could take any value beyond it.
 
     >>> clock_of(np.array([0, 0, 0, 2])).round(2)[:, :1]
     array([[-0.67],
@@ -224,7 +224,7 @@ def since_start(begins: Integers, start: int, stop: int) -> Integers:
 
 
 class TimeRows(NamedTuple):
-    """Columns of the time of some steps, t; y = discount next - t, z = rho t."""
+    """Features t of the time, for some steps, with y = discount t_next - t and z = rho t."""
 
     t: Floats
     y: Floats

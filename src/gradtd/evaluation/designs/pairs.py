@@ -28,7 +28,7 @@ STORED = 4e6
 
 @dataclass(frozen=True, eq=False)
 class PairRows:
-    """Rows, each a place and a mixture of actions, and the indices of the rows of steps and pieces."""
+    """Rows (a place and a mixture of actions each), and the indices of the rows of steps and pieces."""
 
     at: Integers
     mix: Floats
@@ -37,7 +37,7 @@ class PairRows:
     starts: Integers
 
     def table(self, of_place: Any) -> Any:
-        """Features of all rows, from those of the places."""
+        """The features of all rows, computed from the features of the places."""
         return row_products(of_place[self.at], self.mix)
 
 
@@ -53,7 +53,7 @@ def lay_out(choices: Choices, log: Log, taken_at: Any, after_at: Any, first_at: 
     chosen = np.concatenate([choices.codes, np.full(len(at) - n, choices.n_actions)])
     chosen[n : 2 * n][log.terminated] = choices.codes[log.terminated]
     mix[n : 2 * n][log.terminated] = choices.taken[log.terminated]
-    # Few states and actions: pairs come again and again, and their features are computed once.
+    # With few states and actions pairs recur, and their features are computed once.
     kind, first, index = np.unique(at * kinds + chosen, return_index=True, return_inverse=True)
     return PairRows(kind // kinds, mix[first], index[:n], index[n : 2 * n], index[2 * n :])
 
@@ -61,7 +61,7 @@ def lay_out(choices: Choices, log: Log, taken_at: Any, after_at: Any, first_at: 
 def function_table(
     function: PairFunction, laid: PairRows, choices: Choices, log: Log, observations: Any, target: RealTarget | None
 ) -> Any:
-    """Features by a function of pairs for all rows; expectations are sums over actions, or means of samples."""
+    """The features of all rows by a function of pairs; expectations are sums over actions, or means of samples."""
     if choices.n_actions:
         table: Any = 0.0
         for a in range(choices.n_actions):
@@ -190,7 +190,7 @@ def _of_cells(inner: Any, ladder: Ladder, inner_rows: Rows, laid: PairRows, give
 
 @dataclass(frozen=True, eq=False)
 class PairStateDesign:
-    """A sparse table with these rows for every row of ``inner``: one per action, then the target's expectation."""
+    """A sparse table with several rows for every row of ``inner``: one per action, then the target's expectation."""
 
     ladder: Ladder  # the fits
     inner: StateDesign  # the design of states
@@ -200,7 +200,7 @@ class PairStateDesign:
 
     @property
     def kinds(self) -> int:
-        """Rows for each of ``inner``: every action, and the expectation."""
+        """Number of rows for each row of ``inner``: one per action, and the expectation."""
         return int(self.chances.shape[1]) + 1
 
     def rows(self, log: Log, pieces: Integers | None = None) -> Rows:
@@ -220,7 +220,7 @@ class PairStateDesign:
         return ~taken
 
     def without(self, never: Any) -> Any:
-        """The table for a target without these choices."""
+        """The table for a target that never makes these choices."""
         return _table(self.inner, self.chooser, without_never(self.chances, never))
 
 

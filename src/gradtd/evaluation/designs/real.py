@@ -33,12 +33,12 @@ class Waves(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RealDesign:
-    """Columns: the user's features, then polynomials, then cosines, then random waves."""
+    """The design whose columns are the user's features, then polynomials, cosines and random waves."""
 
     ladder: Ladder  # the fits
     cosines: Cosines
     waves: Waves  # cosines and waves: the maps of the rungs and of the checks
-    features: Features | None = None  # the user's map, fitted; None if rungs of cosines may be reported
+    features: Features | None = None  # the user's fitted map, or None if rungs of cosines may be reported
     table: Any = None  # its rows for the whole log, if already computed in memory
     polynomials: Features | None = None  # the map of polynomial rungs, if these may be reported and are not too wide
 
@@ -97,13 +97,13 @@ class RealDesign:
 def real_design(observations: Any, base: Any, n_steps: int, n_pieces: int, limits: Limits = DEFAULT) -> RealDesign:
     """Rungs of increasing numbers of polynomials and cosines of the observations, and random waves to check them.
 
-    ``base`` are the user's features, the first rung and only headline; None if gradtd chooses the rung. The sizes of
-    the log limit the number of columns of a rung.
+    ``base`` are the user's features, which are the first rung and the only headline, or None if gradtd chooses the
+    rung. The size of the log limits the number of columns of a rung.
     """
     cosines = Cosines(n=1).fit(observations)
     varies = cosines.learned["varies"]
     k, d = len(varies), 0 if base is None else base.shape[1]
-    # Sums cost n D^2: work limits D in a long log, the number of episodes and steps in a short one.
+    # Sums cost n D^2. The work limits D in a long log; in a short log, the number of episodes and steps does.
     affordable = limits.rung_share * max(np.sqrt(limits.most_work / n_steps) - d, limits.fewest_columns)
     carried = min(limits.most_columns, max(limits.fewest_columns, 2 * n_pieces), n_steps / limits.steps_per_column)
     D = max(int(min(carried, affordable)), k + 1)
@@ -112,7 +112,7 @@ def real_design(observations: Any, base: Any, n_steps: int, n_pieces: int, limit
     cuts = _rung_sizes(frequencies(k, D)[1], k, limits.rung_growth)
     m = cuts[-1]
     count = max(limits.fewest_waves, min(D // (2 if k > 2 else 4), m))
-    if affordable < carried:  # the log supports more: as many as a check of the user's features needs
+    if affordable < carried:  # the log supports more columns: as many as a check of the user's features needs
         count = max(count, int(np.ceil(limits.step_columns * d)) - m)
     count = min(limits.most_waves, count)
     waves = random_waves(observations, varies, count)
@@ -135,7 +135,7 @@ def real_design(observations: Any, base: Any, n_steps: int, n_pieces: int, limit
 
 
 def _polynomial(columns: int, most: int) -> Polynomial | None:
-    """All products of up to three columns, or two, if not too many; else squares, else nothing."""
+    """All products of up to three columns, or of two, unless there are too many; then squares, or None."""
     for made in (Polynomial(order=3), Polynomial(order=2), Polynomial(order=2, cross=False)):
         if made.size(columns) <= most:
             return made
@@ -199,9 +199,9 @@ def random_waves(observations: Any, varies: Integers, count: int) -> Waves:
 def network_design(
     observations: Any, tables: Sequence[Any], n_steps: int, n_pieces: int, limits: Limits = DEFAULT
 ) -> RealDesign:
-    """The network's columns are the only headline. Cosines added to them check them, and networks of other seeds.
+    """The network's columns are the only headline. Added cosines check them, and so do networks with other seeds.
 
-    ``tables`` has the columns of the network of every training seed, whitened or not; the first is the one reported.
+    ``tables`` holds the columns of the networks, one per training seed, whitened or not; the first network is reported.
     """
     base = np.concatenate(tables, axis=1)
     made = real_design(observations, base, n_steps, n_pieces, limits)

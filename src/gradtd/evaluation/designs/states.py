@@ -16,7 +16,7 @@ from gradtd.evaluation.designs.base import GIVEN, Ladder, Rows
 from gradtd.evaluation.limits import DEFAULT, Limits
 from gradtd.logs import Log
 
-GROUPED = "the {} states seen most, and one for the others"
+GROUPED = "the {} most frequent states, and one for the others"
 """The name of a rung on which rare states share a feature."""
 MOST_DENSE_PAIRS = 500
 """Maximum number of pairs of states with a column in a dense table, whose sums grow with the square of the columns."""
@@ -47,7 +47,7 @@ def states_of(log: Log, pieces: Integers | None = None) -> States:
 
 
 def merge_states(parts: Sequence[States]) -> States:
-    """The states of several parts of a log."""
+    """Merge the states of several parts of a log."""
     values = np.unique(np.concatenate([one.values for one in parts]))
     S = len(values)
     visits, observed = np.zeros(S, np.int64), np.zeros(S, np.int64)
@@ -61,8 +61,8 @@ def merge_states(parts: Sequence[States]) -> States:
     key, place = np.unique(np.concatenate(keys), return_inverse=True)
     if S > MOST_STATES or len(key) > MOST_PAIRS:
         raise InputError(
-            f"A log that is read in parts has at most {MOST_STATES} states, of which at most {MOST_PAIRS} pairs follow "
-            f"each other. This one has {S} and {len(key)}, or more. Merge states."
+            f"A log that is read in parts has at most {MOST_STATES} states, and at most {MOST_PAIRS} pairs of "
+            f"consecutive states. This one has {S} and {len(key)}, or more. Merge states."
         )
     count = np.zeros(len(key), np.int64)
     np.add.at(count, place, np.concatenate(counts))
@@ -76,7 +76,7 @@ def _before(now: Integers, episode: Integers, states: int) -> Integers:
 
 @dataclass(frozen=True, eq=False)
 class StateDesign:
-    """A stored table: a row for each state, then one for each pair in ``pairs``, (before, state)."""
+    """A design with a stored table: a row for each state, then one for each pair (before, state) in ``pairs``."""
 
     ladder: Ladder  # the fits
     table: Any  # the rows; sparse if features are cells
@@ -163,7 +163,7 @@ def state_design(
 
 
 def _sets_of_states(given: Integers, k: int, p: int) -> tuple[dict[str, Integers], dict[str, Integers]]:
-    """Columns of rungs and checkers: those ``given``, then k states, then p pairs."""
+    """The columns of rungs and checkers: those ``given``, then k states, then p pairs."""
     states = int(given[-1]) + 1 + np.arange(k)
     pairs = int(given[-1]) + 1 + k + np.arange(p)
     rungs, checkers = {GIVEN: given}, {}
@@ -181,7 +181,7 @@ def _sets_of_states(given: Integers, k: int, p: int) -> tuple[dict[str, Integers
 
 
 def grouped_rungs(visits: Integers, most: int, limits: Limits) -> dict[str, Integers]:
-    """The shared first column, and those of the most frequent states; none if states are few."""
+    """The shared first column and those of the most frequent states, by rung; empty if there are few states."""
     S = len(visits)
     made: dict[str, Integers] = {}
     often = np.argsort(-visits, kind="stable")
@@ -194,12 +194,12 @@ def grouped_rungs(visits: Integers, most: int, limits: Limits) -> dict[str, Inte
 
 
 def are_cells(table: Any) -> bool:
-    """Whether a table is sparse, and every row of it has one entry at most."""
+    """Whether a table is sparse and has at most one entry per row."""
     return not isinstance(table, np.ndarray) and bool((np.diff(table.indptr) <= 1).all())
 
 
 def columns_of(n_rows: int, rows: Integers) -> Any:
-    """A sparse table with a column for each of these rows, 1 there."""
+    """A sparse table with one column for each of these rows, and a 1 where they meet."""
     from scipy.sparse import csr_array
 
     at = (rows, np.arange(len(rows)))

@@ -66,7 +66,7 @@ def resampled(stream: Stream, begins: Integers, counts: Integers) -> tuple[Strea
 
 
 def poisson_weights(pieces: Floats, resamples: int, seed: int) -> Floats:
-    """Poisson(1) weights of groups with these numbers of episodes; samples without any episode are drawn again."""
+    """Poisson(1) weights of groups with these numbers of episodes; samples without episodes are drawn again."""
     rng = np.random.default_rng([seed, 20231])
     weights = rng.poisson(1.0, (resamples, len(pieces))).astype(np.float64)
     while (empty := weights @ pieces == 0.0).any():
@@ -82,7 +82,7 @@ def of_influences(value: float, psi: Floats, resamples: Resamples) -> Floats:
 
 
 def student_interval(value: float, error: float, level: float, freedom: int) -> tuple[float, float]:
-    """value -+ t error, with Student's quantile for this many degrees of freedom."""
+    """value -+ t error, where t is Student's quantile for ``freedom`` degrees of freedom."""
     half = student(0.5 + level / 2, max(freedom, 1)) * error
     return value - half, value + half
 

@@ -11,18 +11,18 @@ it, and V the learned value function:
   way. With state values V no model of actions is needed: E[w_t | past] = w_{t-1}, so the terms with V have mean zero,
   and if V is right, they remove most of the variance.
 
-At a truncation, the sums of the first five end; ``dr`` continues with V.
+At a truncation, the sums of the first five estimators end; ``dr`` continues with V.
 
 The module also has double reinforcement learning (Kallus and Uehara, 2020), with marginal weights from the
 least-squares solve. The value of least squares is linear in the rewards: v = -m.A^-1 b = sum of w_t r_t, with m the
 mean start features and w_t = -rho_t x_t.(A^-T m) / n. These weights estimate the discounted frequency of the target's
 states, relative to their frequency in the log (linear DICE). They need no products of ratios along an episode. ``drl``
 takes both V and w from episodes that it does not evaluate: with theta and A^-T m of the other folds, the mean over the
-episodes of a fold of V(s_0) + sum of w_t (r_t + discount V(s_{t+1}) - V(s_t)). On the same folds the second term would
-vanish, which leaves least squares. The error is the product of the errors in V and w.
+episodes of a fold of V(s_0) + sum of w_t (r_t + discount V(s_{t+1}) - V(s_t)). On the same folds, the second term would
+vanish and leave least squares. The error is the product of the errors in V and w.
 
-The verdict is about the requested method. Readers compare its row with the others, so `mark_rows` marks rows with a
-weak interval.
+The verdict is about the requested method. Because readers compare its row with the others, `mark_rows` marks rows with
+a weak interval.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ from gradtd.evaluation.report.step_sums import effective_size
 
 MONTE_CARLO, IS, WIS, PDIS, WPDIS, DR, WDR = range(len(ESTIMATORS))
 RETURN, WHOLE, DECISION, ROBUST, START, PRODUCT = range(6)
-"""Contributions of an episode: its return, that times its product of ratios, its terms of ``pdis`` and of ``dr``, the
-value of its start, and its product of ratios."""
+"""The contributions of an episode: its return, its return times its product of ratios, its terms of ``pdis`` and of
+``dr``, the value of its start, and its product of ratios."""
 _WEIGHT, _REWARD, _ERROR, _OVER = range(4)
 
 
@@ -128,11 +128,11 @@ class Estimates(NamedTuple):
 
 
 def importance_estimates(stream: Stream, theta: Floats, begins: Integers, resamples: Resamples) -> Estimates:
-    """Every estimator on the log and on every bootstrap sample; one compiled pass each."""
+    """Every estimator on the log and on every bootstrap sample, each in one compiled pass."""
     n, values = len(begins) - 1, values_of(stream.features, theta)
     of_step, of_episode = np.empty((len(stream), 3)), np.empty((n, 6))
     engine.compile_once(contribute)(stream.view.steps, values, begins, of_step, of_episode)
-    del values  # as long as the log
+    del values  # it is as long as the log
     by_time, out = np.empty((int(np.diff(begins).max()) + 1, 4)), np.empty((len(resamples) + 1, len(ESTIMATORS)))
     kernel = engine.compile_once(combine)
     kernel(of_step, of_episode, begins, np.ones(n, np.int64), by_time, out[0])
@@ -157,7 +157,7 @@ def beyond_cuts(stream: Stream, begins: Integers) -> float:
 
 
 FOLDS = 5
-"""Number of folds of episodes, if there are enough. By convention 5: a solution without one fold uses four fifths."""
+"""Number of folds of episodes, by convention 5: a solution without one fold uses four fifths of the log."""
 
 
 def fold_of_episodes(n_episodes: int, folds: int = FOLDS) -> Any:
@@ -166,14 +166,14 @@ def fold_of_episodes(n_episodes: int, folds: int = FOLDS) -> Any:
 
 
 def fold_of_steps(stream: Stream, begins: Integers) -> Any:
-    """The fold of every step; None if the equations of a fold are too large to solve."""
+    """The fold of every step, or None if the equations of a fold are too large to solve."""
     if isinstance(stream.features, np.ndarray) and stream.n_features > DENSE:
         return None
     return np.repeat(fold_of_episodes(len(begins) - 1), np.diff(begins))
 
 
 def marginal_weights(stream: Stream, left: Floats, traces: Any = None) -> Floats:
-    """One weight per step. ``left`` is A^-T times the mean start features. The sum of w r is the value."""
+    """One weight per step. ``left`` is A^-T times the mean start features. The value is the sum of w r."""
     weights = values_of(stream.features, left)[stream.steps["row"]] if traces is None else values_of(traces, left)
     weights *= stream.steps["rho"]  # in place, because arrays as long as the log dominate memory
     weights /= -len(stream)
@@ -231,7 +231,7 @@ _OF = {"monte_carlo": RETURN, "is": WHOLE, "wis": WHOLE, "pdis": DECISION, "wpdi
 
 
 def carrying(psi: Floats) -> float:
-    """Effective number of episodes behind an error: (sum psi^2)^2 / sum psi^4, about the mean of psi.
+    """Effective number of episodes behind an error: (sum psi^2)^2 / sum psi^4, with psi centred.
 
     >>> carrying(np.r_[np.ones(4), -np.ones(4)]), round(carrying(np.r_[1.0, np.zeros(999)]), 1)
     (8.0, 1.0)
@@ -273,12 +273,12 @@ def mark_rows(
 
 
 def _weak_products(products: Floats, limits: Limits) -> str:
-    """Why products of ratios cannot support an interval; empty if they can."""
+    """The reason why products of ratios cannot support an interval, or an empty string."""
     if not np.isfinite(products).all():
         return "products of ratios overflow"
     worth = effective_size(products)
     if worth < limits.row_fewest_products:
-        return f"products of ratios leave {worth:.1f} effective of {len(products)} episodes"
+        return f"products of ratios leave an effective number of {worth:.1f} of {len(products)} episodes"
     error = float(products.std(ddof=1)) / np.sqrt(len(products))
     off = abs(float(products.mean()) - 1) / error if error > 0 else 0.0
     if off > limits.row_most_product_errors:
@@ -294,13 +294,13 @@ def _influences(name: str, row: Estimate, contributions: Floats, products: Float
 
 
 def few_episodes(psi: Floats, limits: Limits = DEFAULT) -> str:
-    """Why an error is weak because it rests on few episodes; empty if it is not."""
+    """The reason why an error is weak if it depends on few episodes, or an empty string."""
     worth = carrying(psi)
-    return f"its error rests on {worth:.1f} of {len(psi)} episodes" if worth < limits.row_fewest_episodes else ""
+    return f"its error depends on {worth:.1f} of {len(psi)} episodes" if worth < limits.row_fewest_episodes else ""
 
 
 def _small_folds(row: Estimate, sandwich: float, limits: Limits) -> str:
-    """Why a cross-fitted error is weak; empty if it is not."""
+    """The reason why a cross-fitted error is weak, or an empty string."""
     if row.error is not None and row.error > limits.row_most_error_ratio * sandwich > 0:
         times = f"{row.error / sandwich:.1f} times that of least squares"
         return f"its error is {times}: the folds are too small for the features"

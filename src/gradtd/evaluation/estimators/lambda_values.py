@@ -1,7 +1,7 @@
 """The value of a policy against lambda: a check of the features that needs only the log.
 
 If the features can represent the value, LSTD(lam) gives the same answer for every lam. Otherwise the answers differ: at
-lam = 0 it relies most on the features, at lam = 1 on returns alone. Sufficient features therefore give a line that is
+lam = 0 LSTD relies most on the features, at lam = 1 only on returns. Sufficient features therefore give a line that is
 flat within its error, and a slope is a sign of bias at small lambda. The error grows with lambda.
 """
 
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 LAMBDAS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 1.0)
 LITTLE_WORK, A_STEP = 5e8, 400
-"""Maximum number of multiplications for which every evaluation includes this curve, and the extra cost of a step for
-them, for its trace."""
+"""Every evaluation includes this curve if it takes at most this number of multiplications. A step costs this number of
+multiplications more, for its trace."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,7 @@ class LambdaValues:
     lams, values, errors : array
         The lambdas, the values of the start states by LSTD(lam), and their sandwich errors, clustered by episodes.
     intervals : array
-        One row per lambda: the lower and the upper end, by Student's t with the number of episodes less one.
+        One row per lambda: the lower and the upper end, by Student's t with one degree of freedom less than episodes.
     shifts, shift_errors : array
         Differences from the value at the first lambda, and their paired errors.
     level : float
@@ -111,12 +111,12 @@ class LambdaValues:
         return figure
 
     def arrays(self) -> dict[str, Floats]:
-        """Its arrays by name, for `from_arrays`."""
+        """The arrays of this record by name, for `from_arrays`."""
         return {f"lambda_{one.name}": np.atleast_1d(getattr(self, one.name)) for one in fields(self)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Floats]) -> LambdaValues | None:
-        """Build from `arrays`; None if they hold no record."""
+        """Build the record from the output of `arrays`, or None if that is empty."""
         if "lambda_values" not in arrays:
             return None
         made: dict[str, Any] = {one.name: arrays[f"lambda_{one.name}"] for one in fields(cls)}
@@ -128,7 +128,7 @@ def value_against_lambda(
 ) -> LambdaValues:
     """The value of the start states by LSTD(lam), with intervals, for several lambdas.
 
-    Cost per lambda as for LSTD, O(n d^2), and memory for three rows of features for every step.
+    The cost per lambda is that of LSTD, O(n d^2), with memory for three rows of features per step.
 
     Parameters
     ----------
@@ -164,7 +164,8 @@ def value_against_lambda(
 def lambda_values(
     stream: Stream, wanted: Floats, trace: str, level: float, episode: Integers | None = None
 ) -> LambdaValues:
-    """The same; If the stream's episodes are pieces of longer ones, ``episode`` numbers the latter, for traces."""
+    """`value_against_lambda`. If the stream's episodes are pieces of longer ones, ``episode`` numbers the latter, for
+    traces."""
     begins, n = stream.begins, len(stream)
     starts = start_features(stream, begins)
     mean = np.asarray(starts.mean(axis=0)).ravel()
@@ -191,7 +192,7 @@ def lambda_values(
 def against_lambda(case: Case, episode: Integers) -> dict[str, Floats]:
     """An evaluation's values against lambda, as arrays; empty if they are expensive or meaningless.
 
-    Computed if traces were requested or if it is cheap.
+    They are computed if traces were requested or if they are cheap.
     """
     stream, settings = case.stream, case.settings
     work = len(stream) * (stream.n_features**2 + A_STEP) * len(LAMBDAS)

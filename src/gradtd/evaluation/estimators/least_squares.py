@@ -1,7 +1,7 @@
 """LSTD on a log: sums by group of episodes, the solution with its sandwich error, and refits on resampled episodes.
 
-gradtd reads the log in chunks of steps and so needs little extra memory. Sums of sparse features stay sparse for cells,
-of which a row has one (one-hot, aggregation), and for more than `solvers.DENSE` features.
+gradtd reads the log in chunks of steps and so needs little extra memory. Sums of sparse features stay sparse for cells
+(one per row, as with one-hot or aggregation), and for more than `solvers.DENSE` features.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from gradtd.evaluation.estimators.solvers import DENSE, Solver, SparseSolver, fe
 MOST_NUMBERS, AT_ONCE = 2e7, 2.5e5
 """Maximum size of the dense matrices of all bootstrap samples (160 MB), and of the groups summed at once (2 MB)."""
 MOST_ENTRIES = 1e8
-"""Maximum number of products of entries of x and y in a sparse log, which are kept by group for refits."""
+"""Maximum number of products of entries of x and y in a sparse log; they are kept by group for refits."""
 EXACT_REFIT = 1e-12
-"""Relative residual of a sparse refit. Its error is far below the bootstrap's."""
+"""Relative residual at which a sparse refit stops. The resulting error is far below that of the bootstrap."""
 
 
 class GroupSums(NamedTuple):
@@ -108,7 +108,7 @@ def dense_sums(
 
 
 def weighted_rows(stream: Stream, places: Any) -> tuple[Any, Any, Floats]:
-    """x, rho (discount x_next - x) and rho r of some steps; rows are sparse where the features are."""
+    """x, rho (discount x_next - x) and rho r of some steps; rows are sparse if the features are."""
     steps = np.asarray(stream.steps)[places]
     rho, discount = steps["rho"], steps["discount"]
     x, after = rows_at(stream.features, steps["row"]), rows_at(stream.features, steps["next_row"])
@@ -145,12 +145,12 @@ def sparse_sums(
 
 
 def _by_pair(x: Any, group: Integers, groups: int) -> tuple[Integers, Any]:
-    """Rows with one column for each pair (group, feature), and the numbers of the pairs, group * d + feature."""
+    """Rows with one column per pair (group, feature), and the numbers of these pairs, group * d + feature."""
     from scipy.sparse import csr_array
 
     pair = np.repeat(group.astype(np.int64), np.diff(x.indptr)) * x.shape[1] + x.indices
     pairs, column = np.arange(groups * x.shape[1]), pair
-    if len(pairs) > len(pair):  # many groups: most pairs do not occur and need no column
+    if len(pairs) > len(pair):  # with many groups most pairs do not occur and need no column
         pairs, column = np.unique(pair, return_inverse=True)
     return pairs, csr_array((x.data, column, x.indptr), shape=(x.shape[0], len(pairs)))
 
@@ -179,8 +179,8 @@ def _matrix(places: Integers, values: Floats, d: int) -> Any:
 class LeastSquares:
     """The solution of the equations of the log: the weights, the value of the start states, and its standard error.
 
-    ``left`` is A^-T times the mean start features: the sensitivity of the value to each residual. ``psi`` has the
-    influence of every episode, or of every group of them, on the value.
+    ``left`` is A^-T times the mean start features: the sensitivity of the value to each residual. ``psi`` holds the
+    influence of every episode, or of every group of episodes, on the value.
     """
 
     sums: Sums
@@ -203,12 +203,12 @@ class LeastSquares:
 
     @property
     def how(self) -> str:
-        """The solver used."""
+        """The name of the solver that was used."""
         return self.solver.how
 
 
 def start_features(stream: Stream, begins: Integers) -> Any:
-    """The start features of every episode: of its first observation, unless the stream says otherwise."""
+    """The start features of every episode: those of its first observation, unless the stream has other start rows."""
     return widened(stream.features[stream.steps["row"][begins[:-1]] if stream.starts is None else stream.starts])
 
 
@@ -225,8 +225,8 @@ def least_squares(
     The error is that of an M-estimate clustered by episodes: with v = mean of phi_0.theta, the influence of episode e
     is psi_e = phi_0e.theta - v - E / n (sum over its steps of rho delta x).(A^-T mean phi_0), and the variance of v is
     the sum of psi_e^2 / (E (E - 1)). It is valid for the solution in the given features, even if they cannot represent
-    the value. With ``traces``, one row per step, it is LSTD(lam), with the trace in place of x above. ``known`` values,
-    C or the fold of every step, are passed to `sums`.
+    the value. With ``traces``, one row per step, it is LSTD(lam), with the trace in place of x above. ``known`` values
+    (C, or the fold of every step) are passed to `sums`.
     """
     found = solve_sums(sums(stream, progress, traces, **known), np.asarray(starts.mean(axis=0)).ravel())
     of_episode = np.add.reduceat(step_influences(stream, found.theta, found.left, traces), begins[:-1])
@@ -235,7 +235,7 @@ def least_squares(
 
 
 def of_behaviour(stream: Stream, starts: Any, begins: Integers, C: Any = None) -> LeastSquares:
-    """The value of the log's own policy, in the same features: all ratios are 1."""
+    """The value of the log's own policy in the same features, with all ratios 1."""
     return least_squares(stream.changed(rho=1.0), starts, begins, C=C)
 
 
@@ -255,7 +255,7 @@ def step_influences(
     With ``fold``, theta and left have one row per fold, and each step uses its fold's.
     """
     of_values, of_left = np.atleast_2d(theta).T, np.atleast_2d(left).T
-    out, every = np.empty(len(stream)), np.asarray(stream.steps)  # a field of a record array costs 10 us each time
+    out, every = np.empty(len(stream)), np.asarray(stream.steps)  # each access to a field of a record array costs 10 us
     for part in chunks(len(stream), chunk_rows(stream.features)):
         steps = every[part]
         mine = np.arange(len(steps)), 0 if fold is None else fold[part]
@@ -273,7 +273,7 @@ def standard_error(psi: Floats) -> Floats:
 
 
 def can_refit(stream: Stream, fit: LeastSquares, resamples: int, traces: Any = None) -> bool:
-    """Whether refits need moderate memory and time and their equations can be solved."""
+    """Whether refits are affordable in memory and time, and their equations can be solved."""
     table: Any = stream.features
     if isinstance(table, np.ndarray):
         return stream.n_features <= DENSE and resamples * stream.n_features**2 <= MOST_NUMBERS
@@ -292,7 +292,7 @@ def refit_least_squares(
     progress: Progress | None = None,
     traces: Any = None,
 ) -> Floats:
-    """The value of the start states by LSTD on every resample.
+    """The value of the start states by LSTD on every bootstrap sample.
 
     gradtd reads the log once, for the sums of each group of episodes. The sums of a bootstrap sample are those of its
     groups, weighted by how often it contains them.

@@ -51,11 +51,11 @@ from gradtd.evaluation.report.estimate import (
 from gradtd.evaluation.settings import STATE, Settings
 
 RESAMPLES, FEWER_RESAMPLES, MUCH_WORK = 100, 40, 1e10
-"""Default number of refits, reduced if 100 refits of a rule would read more numbers than this."""
+"""Default number of refits; fewer if 100 refits of a rule would read more numbers than this."""
 
 
 FEWEST_IN_PART, MOST_PARTS = 10, 20
-"""Episodes in each part of the picture of returns over the log, and the most parts."""
+"""Number of episodes per part in the picture of returns over the log, and maximum number of parts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +78,7 @@ class Case:
 
     @property
     def refits(self) -> bool:
-        """Whether a rule's interval comes from its refits: if they are requested, or no other interval applies.
+        """Whether a rule's interval comes from its refits: they are requested, or no other interval applies.
 
         A rule that converges to another solution cannot use the interval of least squares.
         """
@@ -107,12 +107,12 @@ class Case:
         return Estimate(method, value, low, high, error, note, reason=reason)
 
     def row_from_refits(self, method: str, value: float, refits: Floats, note: str = "") -> Estimate:
-        """A row whose interval comes from values on resamples."""
+        """A row whose interval comes from values on bootstrap samples."""
         known = refits[np.isfinite(refits)]
         if not np.isfinite(value):
             return Estimate(method, None, None, None, None, "the products of ratios overflow or vanish")
         if len(known) < 2:
-            return Estimate(method, value, None, None, None, f"{len(known)} refits, and an interval needs two of them")
+            return Estimate(method, value, None, None, None, f"{len(known)} refits; an interval needs at least two")
         low, high = interval_from(value, known, self.settings.level, self.n_episodes, self.settings.interval_method)
         return Estimate(method, value, low, high, float(known.std(ddof=1)), note)
 
@@ -121,7 +121,7 @@ class Case:
 class Solved:
     """Estimates, with the requested one first; its bootstrap values; the weights of the value function.
 
-    ``fitted`` is the fit of a rule that makes updates, ``drawn`` the importance-sampling estimators on the log and on
+    ``fitted`` is the fit of a rule that makes updates, ``drawn`` the importance-sampling estimates on the log and on
     the ``resamples``, ``refits`` the number of refits of the requested method.
     """
 
@@ -140,7 +140,7 @@ class Solved:
 
 
 def with_traces(settings: Settings) -> str:
-    """The part of a note about traces."""
+    """The words about traces in a note; empty without traces."""
     return "" if settings.tracing is None else f"; with traces, lam = {settings.tracing.lam:g}"
 
 
@@ -188,7 +188,7 @@ def solve(case: Case, progress: Progress | None = None) -> Solved:
         square = case.untraced
         rows[UNTRACED] = case.row_from_error(UNTRACED, square.value, square.error, "sandwich interval; lam = 0")
     folds = (case.untraced or case.square).sums.folds
-    if folds and "LSMR" not in case.square.how:  # LSMR is inexact, and the folds' equations are as hard
+    if folds and "LSMR" not in case.square.how:  # LSMR is inexact, and the equations of the folds are as hard
         found = double_rl(case.stream, case.starts, case.begins, case.square, known=folds)
         rows["drl"] = case.row_from_error(
             "drl", found.value, found.error, reason=few_episodes(found.episodes, settings.limits)
@@ -209,7 +209,7 @@ def solve(case: Case, progress: Progress | None = None) -> Solved:
 
 
 def fitted_rule(case: Case) -> Fit:
-    """The requested rule, fitted to the log."""
+    """Fit the requested rule to the log."""
     settings = case.settings
     hyper = suited(settings.algorithm, {**settings.hyper, **settings.of_traces}, case.square.sums)
     return fit_rule(
@@ -227,7 +227,7 @@ def fitted_rule(case: Case) -> Fit:
 def auto_row(case: Case, plain: Estimate) -> Estimate:
     """The direct solution with the interval that the checks decided.
 
-    Rules that converge to the same solution are not fitted, because compiling their loop takes longest.
+    Rules that converge to the same solution are not fitted, because compiling their loop would take most of the time.
     """
     value, decision = case.square.value, case.decision
     if decision is None:
@@ -327,7 +327,7 @@ def _how_many(case: Case, fitted: Fit | None) -> int:
 
 
 def for_pictures(case: Case, theta: Floats) -> dict[str, Floats]:
-    """Small data for the plots: histograms of the ratios and of the start values."""
+    """The data of the plots: histograms of the ratios and of the start values."""
     counts, edges = histogram(np.asarray(case.stream.steps["rho"]))
     start_counts, start_edges = histogram(np.asarray(case.starts @ theta).ravel())
     made = {"rho": counts, "rho_edges": edges, "starts": start_counts, "starts_edges": start_edges}
@@ -335,7 +335,7 @@ def for_pictures(case: Case, theta: Floats) -> dict[str, Floats]:
 
 
 def over_log(case: Case) -> Floats:
-    """Parts of the log in order, (4, parts): last episode, mean return of the log, its error, and value by influences.
+    """Consecutive parts of the log, (4, parts): last episode, mean return, its error, and value by influences.
 
     The last row is NaN if there are no influences.
     """
@@ -351,7 +351,7 @@ def over_log(case: Case) -> Floats:
 
 
 def histogram(values: Floats, bins: int = 40, weights: Floats | None = None) -> tuple[Floats, Floats]:
-    """Counts and edges; values that are equal up to rounding fall into one bin."""
+    """The counts and edges of a histogram; values that are equal up to rounding fall into one bin."""
     if weights is not None:
         values, weights = values[weights > 0], weights[weights > 0]
     low, high = float(values.min()), float(values.max())

@@ -1,14 +1,14 @@
 """Products of a tall table of features, one chunk of rows at a time, and the traces that may replace its rows.
 
-A chunk fits into the cache, so nothing as large as the table is allocated. BLAS distributes a product over threads that
-wait for each other. On a busy machine this takes far longer than it saves: with four other processes on two cores, X'Y
-of 500,000 rows of 51 features took over ten seconds instead of 0.1. If BLAS is limited to one thread, a product is one
-call. Otherwise it is a sum of products below `SMALL`, which BLAS computes on the calling thread.
+A chunk fits into the cache, so nothing as large as the table is allocated. BLAS splits a product over threads that wait
+for each other. When other programs use the cores, this costs far more time than it saves: with four other processes on
+two cores, X'Y of 500,000 rows of 51 features took over ten seconds instead of 0.1. If BLAS is limited to one thread, a
+product is one call. Otherwise it is a sum of products below `SMALL`, which BLAS computes on the calling thread.
 
 Whitening gives features with C = I: they represent the same values, and gradient methods find them in far fewer steps.
 A rule on features W'phi learns weights theta_w, and W theta_w are the weights for phi. With C = mean of phi phi' and W
 W' = C^-1, the condition number of A depends only on the problem, not on the choice of features (NEU becomes MSPBE). It
-takes one more pass over the log, O(n d^2), and no memory: a dense table is changed in place.
+takes one more pass over the log, O(n d^2), and no extra memory: a dense table is changed in place.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from gradtd.core.stream import Stream, begins_episode
 from gradtd.evaluation.estimators.solvers import DENSE, feature_scale, is_diagonal
 
 CHUNK, FEWEST_ROWS, ENTRIES = 16_384, 2_048, 2**17
-"""Largest and smallest number of rows in a chunk. Within these limits a dense chunk has this many numbers, 1 MB, "
-  "so that it stays in the cache."""
+"""Largest and smallest number of rows in a chunk. Within these limits a dense chunk has this number of entries (1 MB),
+so that it stays in the cache."""
 SPARSE_CHUNK = 2**18
-"""Entries of a chunk of sparse rows. Adding two sparse sums takes time proportional to their entries, so chunks "
-  "are large."""
+"""Number of entries in a chunk of sparse rows. Adding two sparse sums takes time proportional to their entries, so
+chunks are large."""
 SMALL = 2**18
-"""OpenBLAS does a product with at most this many multiplications on the calling thread."""
+"""OpenBLAS computes products with at most this number of multiplications on the calling thread."""
 FEWEST_SMALL = 64
 """With fewer rows than this in a small product, one large product is much faster."""
 
 
 def chunks(n: int, most: int = CHUNK) -> Iterator[slice]:
-    """The numbers 0 to n, in groups of limited size."""
+    """Split 0 to n into slices of limited size."""
     for begin in range(0, n, most):
         yield slice(begin, min(begin + most, n))
 
@@ -102,8 +102,7 @@ def squared_lengths(rows: Any) -> Floats:
 
 
 def trace_rows(stream: Stream, tracing: Tracing | None, episode: Integers | None = None) -> Any:
-    """The traces of a log, one row per step, dense or sparse as its features are; None if they are the features
-    themselves.
+    """The traces of a log, one row per step, dense or sparse like its features, or None if they equal the features.
 
     They replace x as the left factor of the equations. ``episode`` numbers the episodes that traces run through, if the
     stream's episodes are pieces of longer ones.
@@ -133,10 +132,11 @@ def decays(tracing: Tracing, rho: Floats, discount: Floats, episode: Integers, t
 
 
 REDUNDANT = 1e-10
-"""Directions with a smaller share of the variance, with features scaled to one, are dropped as redundant."""
+"""With features scaled to variance one, directions with a smaller share of the variance are dropped as redundant."""
 AS_DENSE, AS_DENSE_SOLVED = 2**25, 2**22
-"""A sparse table with at most this many entries, zeros counted, is made dense to be whitened: for a rule that makes
-updates, and where equations are solved at once, which needs no whitening. Cells stay sparse: their C is diagonal."""
+"""Sparse tables with at most this number of entries, including zeros, are made dense for whitening: the first limit is
+for rules that make updates, the second for direct solutions, which need no whitening. Cells stay sparse, because their
+C is diagonal."""
 
 
 @one_thread()
@@ -153,7 +153,7 @@ def second_moments(table: Any, rows: Any) -> Any:
 def condition(C: Any) -> float | None:
     """The condition number of C with every feature scaled to mean square one, without directions of zero variance.
 
-    One for cells; None if C is sparse otherwise.
+    It is one for cells, and None for any other sparse C.
     """
     if not isinstance(C, np.ndarray):
         return 1.0 if is_diagonal(C) else None
@@ -164,7 +164,7 @@ def condition(C: Any) -> float | None:
 
 
 def whitener(C: Floats, redundant: float = REDUNDANT) -> Floats:
-    """W with W'C W = I, with zero columns for directions that do not occur."""
+    """W with W'C W = I, and zero columns for directions that do not occur."""
     scale = feature_scale(C)
     eigenvalues, vectors = np.linalg.eigh(scale[:, None] * C * scale)
     kept = eigenvalues > redundant * eigenvalues[-1]

@@ -27,23 +27,23 @@ UPDATES = 5_000
 MOST = 32
 """A fit whose value still changes is repeated with twice the updates, up to this many times those of the first fit."""
 MOST_WORK = 2e9
-"""Numbers that all updates of a fit may read; a refit may read half as many."""
+"""Maximum count of numbers that all updates of a fit read; for a refit, half of it."""
 STILL = 0.1
-"""A fit has converged when the second half of its updates moved the value by less than this share of its error."""
+"""A fit has converged if the second half of its updates moved the value by less than this share of its error."""
 NEAR = 0.25
-"""It must also be within this many standard errors of the least-squares solution, because an algorithm can stall "
-  "far away."""
+"""It must also be within this number of standard errors of the least-squares solution, because an algorithm can stall
+far away."""
 STILL_REFIT = 0.2
-"""The same for a refit. It starts from the weights of the fit, which are closer to the solution."""
+"""The same for a refit, which starts from the weights of the fit and is therefore closer to the solution."""
 SMALLEST, LARGEST = 32, 512
-"""Bounds of the batch size, if it is not given. Larger batches take more time than the reduced noise saves."""
+"""Bounds of the batch size if it is not given. Larger batches cost more time than the lower noise saves."""
 NOISE, REFIT_NOISE = 1 / 32, 1 / 8
 """Shares of the variance of an estimate that drawing batches may add, in a fit and in a refit."""
 
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """Weights of an algorithm on a log after this many updates (``fixed``: the user gave the number).
+    """Weights of an algorithm on a log after ``updates`` updates (``fixed``: the user gave the number).
 
     ``moved`` is the change of the value in the second half of them.
     """
@@ -69,17 +69,17 @@ def batches(setup: Setup) -> bool:
 def suited(rule: Algorithm | str, hyper: Mapping[str, Any], found: Sums) -> dict[str, Any]:
     """Hyper-parameters that suit a complete log, with those given by the user.
 
-    They are for algorithms that draw two batches, such as Impression GTD. Conditional on a complete log, two draws from
-    it are independent. With one buffer the mean update is the gradient of the log's own NEU, A'(A theta + b), which is
-    always stable. With two halves it would be A1'(A2 theta + b2): its solution uses only half of the log, and A1'A2
-    need not be positive definite. A batch is large enough that the A of two of them is more signal than noise, which
-    allows longer steps.
+    They are for algorithms that draw two batches, such as Impression GTD. Given a complete log, two draws from it are
+    independent. With one buffer the mean update is the gradient of the log's own NEU, A'(A theta + b), which is always
+    stable. With two halves it would be A1'(A2 theta + b2): its solution uses only half of the log, and A1'A2 need not
+    be positive definite. A batch is large enough that the A of two of them is more signal than noise, which allows
+    longer steps.
     """
     if as_algorithm(rule).draws != "two batches":
         return dict(hyper)
     signal = float((found.A * found.A).sum())
     size = np.exp2(np.round(np.log2(4.0 * found.square / signal))) if signal > 0 else LARGEST
-    room = max(1, found.steps // 2)  # a log of few steps, and its resamples, must be able to fill a batch
+    room = max(1, found.steps // 2)  # a short log and its resamples must still fill a batch
     return {"split": "none", "batch_size": min(int(np.clip(size, SMALLEST, LARGEST)), room)} | dict(hyper)
 
 
@@ -116,14 +116,14 @@ def fit_rule(
 
 
 def _refuse_what_needs_a_stream(setup: Setup, updates: int | None) -> None:
-    """A complete log is read many times, whereas a stream passes once."""
+    """Refuse rules and settings for a stream that is read once, since a complete log is read many times."""
     name = setup.algorithm.name
     if setup.algorithm.stored and updates is not None:
         raise InputError(f"{name} takes one pass over a log, got n_updates={updates}: leave it out.")
     if setup.hyper.get("capacity") is not None:
         raise InputError(
-            f"{name} has the whole log in its buffers, and capacity={setup.hyper['capacity']} would leave it the last "
-            "steps only. Leave capacity out."
+            f"{name} has the whole log in its buffers, and capacity={setup.hyper['capacity']} would leave only "
+            "the last steps. Leave capacity out."
         )
 
 
@@ -139,7 +139,7 @@ def first_count(stream: Stream, setup: Setup, noise: float = NOISE) -> int:
 
 
 def _affordable(stream: Stream, setup: Setup, work: float) -> float:
-    """Number of updates that read this many numbers."""
+    """Number of updates that read ``work`` numbers."""
     return work / (max(setup.m1, 1) * stream.n_features)
 
 
@@ -173,7 +173,8 @@ def refit_rule(
 
         try:
             found = _until(still, fitted.session, again, fitted.theta, (seed, r + 1), count, most, unit)
-        except InputError:  # the hyper-parameters are right, but its episodes are too few for two buffers
+        # the hyper-parameters are valid, but the bootstrap sample has too few episodes for two buffers
+        except InputError:
             return
         if not found.diverged:
             values[r] = mean @ found.theta
@@ -206,7 +207,7 @@ def _until(
     largest = most * count
     while True:
         wanted = room_for(np.array([count // 2, count]), stream.n_features)
-        # Tail averages begin at half of the steps: with twice as many the fit starts anew.
+        # Tail averages begin at half of the steps, so a fit with twice as many starts from the beginning.
         lasting = session.lasting(count)
         step = lasting.over(stream, theta0, seed, wanted, count=count, unit=unit, filled=batches(lasting.setup))
         run = Run(wanted.thetas[1], wanted.thetas[0], step >= 0, count)

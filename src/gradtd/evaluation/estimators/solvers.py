@@ -1,7 +1,7 @@
 """Solvers of the log's equations, A v = c and A'v = c: dense, by a Krylov method, or with sparse factors.
 
-Each uses the cheapest exact method. All scale features to mean square one. A feature whose equation is empty, because
-no step or only steps with ratio 0 have it, keeps the weight 0.
+Each uses the cheapest exact method, with features scaled to mean square one. A feature that occurs in no step, or only
+in steps with ratio 0, has an empty equation and keeps the weight 0.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from gradtd.core.arrays import Floats, Integers
 
 DENSE = 1500
-"""Up to this many features matrices are dense, unless features are cells."""
+"""Up to this number of features, matrices are dense, unless features are cells."""
 SINGULAR = 1e-11
 """Directions in which the scaled matrix is smaller than this, relative to its largest direction, are left at zero."""
 REGULAR = 1e7
@@ -23,10 +23,10 @@ REGULAR = 1e7
 EXACT, GOOD_ENOUGH = 1e-14, 1e-11
 """Residual, relative to the right side, at which a Krylov method stops and which it must reach."""
 A_ROUND, ROUNDS, MOST_ITERATIONS = 1e-6, 5, 400
-"""BiCGSTAB starts anew from the true residual once that has fallen so far: at most so many rounds of so many
-iterations. The residual that it tracks drifts away from the true one."""
+"""BiCGSTAB restarts from the true residual when its tracked residual, which drifts away from the true one, has fallen
+by this factor; then the maximum numbers of rounds and of iterations per round."""
 FILLED = 5e7
-"""Entries of a band up to which a sparse matrix is factorised: its factors fill the band, 400 MB."""
+"""A sparse matrix is factorised if its band has at most this number of entries: its factors fill the band (400 MB)."""
 Preconditioner = Callable[[Floats], Floats]
 
 
@@ -49,8 +49,8 @@ def solver_of(A: Any, C: Any) -> Solver | SparseSolver:
 class Solver:
     """Solves A v = c and A'v = c for a dense A, by minimum norm.
 
-    The inverse comes from elimination if A is far from singular, which takes a twentieth of the time of the singular
-    values that are otherwise needed.
+    If A is far from singular, the inverse comes from elimination, which takes a twentieth of the time of the singular
+    values needed otherwise.
     """
 
     how = "a dense factorisation"
@@ -87,7 +87,7 @@ class Solver:
 
 
 def _regular_inverse(matrix: Floats, live: Integers) -> Floats | None:
-    """The inverse on these rows and columns, 0 elsewhere. None if the matrix is nearly singular."""
+    """The inverse on the rows and columns ``live``, 0 elsewhere, or None if the matrix is nearly singular."""
     inverse = np.zeros_like(matrix)
     part = matrix[np.ix_(live, live)]
     try:
@@ -229,9 +229,9 @@ def by_diagonal(matrix: Any) -> Preconditioner:
 def krylov(
     matrix: Any, right: Floats, precondition: Preconditioner, guess: Floats | None = None, exact: float = EXACT
 ) -> Floats | None:
-    """The solution by BiCGSTAB, refined from its true residual to rounding error. None if it fails.
+    """The solution by BiCGSTAB, refined from its true residual to rounding error, or None if it fails.
 
-    ``precondition`` is an approximate inverse of the matrix; ``exact`` the residual, relative to the right side, at
+    ``precondition`` is an approximate inverse of the matrix; ``exact`` is the residual, relative to the right side, at
     which it stops.
     """
     from scipy.sparse.linalg import LinearOperator, bicgstab

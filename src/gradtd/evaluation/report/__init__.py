@@ -1,1 +1,1 @@
-"""The report on an evaluation: diagnostics, verdict, and the record that the user gets."""
+"""The report on an evaluation: diagnostics, verdict, and the record that users receive."""

@@ -1,4 +1,4 @@
-"""The assumptions behind an interval: how each was checked, or why it cannot be, and what happens if it fails.
+"""The assumptions behind an interval: how each was checked, or why it cannot be checked, and what happens if it fails.
 
 It also grades the evidence for a value in a few lines.
 """
@@ -42,7 +42,7 @@ class Assumption:
 
 
 Found = tuple[str, str, str]
-"""Status, how it was checked or why it cannot be, and what happens if it fails."""
+"""Status, how it was checked or why it cannot be checked, and what happens if it fails."""
 
 
 def _probabilities(e: Evaluation) -> Found:
@@ -59,7 +59,9 @@ def _probabilities(e: Evaluation) -> Found:
     off = d.mean_ratio_distance
     if d.doubt:
         return FAILED, "Given the observation, they do not fit the actions taken.", bias
-    how = f"The mean ratio is {d.mean_ratio:.3f}, {off:.1f} standard errors from 1. That shows coarse errors only."
+    how = (
+        f"The mean ratio is {d.mean_ratio:.3f}, {off:.1f} standard errors from 1. This test detects only large errors."
+    )
     return FAILED if off > DEFAULT.most_mean_ratio_errors else CHECKED, how, bias
 
 
@@ -102,7 +104,7 @@ def _not_trained(e: Evaluation) -> Found:
 
 
 def _one_look(e: Evaluation) -> Found:
-    effect = "With 36 looks, a single-look interval was wrong at some look in 20 % of logs."
+    effect = "With 36 looks, an interval for one look missed the value at least once in 20 % of logs."
     if e.anytime is not None:
         how = f"The interval for every look is {e.anytime.low:.5g} to {e.anytime.high:.5g}."
         return HELD, how, "Nothing changes for that interval."
@@ -187,7 +189,7 @@ def _episodes(d: Diagnostics, limits: Limits) -> Grade:
 def _policies(d: Diagnostics, limits: Limits) -> Grade:
     if d.values is not None:
         share = d.outside_range or 0.0
-        said = f"{share:.1%} outside the range of the log's"
+        said = f"{share:.1%} outside the range of the log's actions"
         return Grade("Target's actions", said, _distance(share, limits.most_out_of_range))
     if d.on_policy:
         return Grade("Importance ratios", "all 1: the target is the behaviour policy", GOOD)

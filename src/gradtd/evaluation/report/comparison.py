@@ -1,8 +1,8 @@
 """Compares policies on one log: paired differences, and the probability that each is the best.
 
 Two values from the same episodes have correlated errors. The influence of an episode on their difference is the
-difference of its influences, so both evaluations together give the interval. Methods without influences have values on
-bootstrap samples, which are the same for both, so the differences of these values give the interval.
+difference of its influences, so both evaluations together give the interval. For methods without influences, the
+interval comes from the differences of values on the same bootstrap samples.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 DRAWS = 20_000
 """Number of joint draws for the probability of being the best."""
 WORDS = ("usable", "unchecked", "not usable")
-"""Verdicts, the best one first."""
+"""The verdicts, the best one first."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Difference:
     first, second
         The names of the targets.
     value
-        The first one's value minus the second one's.
+        The first target's value minus the second target's.
     low, high
         The interval of the difference, or None.
     error
@@ -53,7 +53,7 @@ class Difference:
     verdict
         The worse of the two verdicts.
     reason
-        Which of the two is not usable; empty if both are.
+        The target that is not usable; empty if both are usable.
     """
 
     first: str
@@ -96,7 +96,7 @@ class Comparison:
     Parameters
     ----------
     differences
-        One for each pair, or for each target compared with the named one.
+        One difference per pair, or per target compared with the named one.
     ranking
         The targets, sorted by value, the largest first.
     level
@@ -111,7 +111,7 @@ class Comparison:
     decisions: tuple[TargetDecision, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values for JSON; non-finite numbers become None."""
+        """The comparison as plain values for JSON; non-finite numbers become None."""
         told = {"level": self.level, "differences": [vars(row) for row in self.differences]}
         told |= {"ranking": [vars(row) for row in self.ranking], "decisions": [vars(row) for row in self.decisions]}
         return dict(plain(told))
@@ -314,7 +314,7 @@ def _best(found: Mapping[str, Evaluation]) -> dict[str, float]:
     won = np.bincount(together.argmax(axis=1), minlength=len(names)) / len(together)
     most = np.array([min(_beats(found[name], found[other]) for other in names if other != name) for name in names])
     best = np.minimum(won, most)
-    room = most - best  # redistribute what the caps removed to the others
+    room = most - best  # give the probability that the caps removed to the others
     best += room * (min(1.0, (1 - best.sum()) / room.sum()) if room.sum() > 0 else 0.0)
     return dict(zip(names, best.tolist(), strict=True))
 
@@ -322,8 +322,8 @@ def _best(found: Mapping[str, Evaluation]) -> dict[str, float]:
 def _beats(a: Evaluation, b: Evaluation) -> float:
     """Upper limit of the probability that one value exceeds another: the level at which the interval ends at zero.
 
-    The draws are normal, but the interval of the difference accounts for few effective episodes and skew. The
-    probability must not claim more certainty than the interval.
+    The draws are normal, while the interval of the difference also accounts for skew and a small effective number of
+    episodes. The probability must not be more certain than the interval.
     """
     value = a.value_of_influences - b.value_of_influences
     if len(a.influences) < 2 or len(a.influences) != len(b.influences):
@@ -336,5 +336,5 @@ def _beats(a: Evaluation, b: Evaluation) -> float:
 
 
 def _turned(fit: Fit) -> Fit:
-    """The opposite difference."""
+    """The difference with the opposite sign."""
     return replace(fit, value=-fit.value, psi=-fit.psi)

@@ -18,7 +18,7 @@ from gradtd.core.arrays import Floats
 DRAWS = 20_000
 BEST, TIED, EXCLUDED, NOT_JUDGED = "best", "tied with the best", "excluded", "not judged"
 Interval = Callable[[str, str, float], tuple[float | None, float | None]]
-"""The interval of the first target's value minus the second one's, at a level."""
+"""A function that returns the interval of the first target's value minus the second's, at a level."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class TargetDecision:
         "excluded": another target is better. "best": all others are excluded. "tied with the best": it may be the best.
         "not judged": its value is unchecked or not usable.
     by
-        The target that excludes it by the widest margin, or empty.
+        The target that excludes it by the widest margin; empty if none does.
     low, high
         The interval of that target's value minus its own.
     """
@@ -50,8 +50,8 @@ def decide_among(
 ) -> tuple[TargetDecision, ...]:
     """A decision about every target. The probability that the best usable target is excluded is at most 1 - level.
 
-    Only usable targets are compared. ``psi`` are the influences of the episodes on every value, empty if it has none;
-    ``interval`` gives the interval of a paired difference.
+    Only usable targets are compared. ``psi`` are the influences of the episodes on every value, empty for a value
+    without influences; ``interval`` returns the interval of a paired difference.
     """
     usable = [name for name, verdict in verdicts.items() if verdict == "usable"]
     single = _level_of_pairs(usable, psi, level)
@@ -91,7 +91,7 @@ def simultaneous_level(psi: Floats, level: float) -> float:
     Parameters
     ----------
     psi
-        Influences of the episodes on each quantity, (quantities, episodes). Rows of zeros do not count.
+        Influences of the episodes on each quantity, (quantities, episodes). Rows of zeros are ignored.
     level
         The simultaneous level of all intervals.
 

@@ -37,13 +37,13 @@ class Diagnostics:
     gamma: float
     """The discount factor."""
     episodes: int
-    """Independent pieces: episodes, or blocks of steps."""
+    """Number of independent pieces: episodes, or blocks of steps."""
     steps: int
-    """Steps of the log."""
+    """Number of steps in the log."""
     features: int
-    """Features of the map."""
+    """Number of features of the map."""
     features_used: int
-    """Features that are not 0 in every step."""
+    """Number of features that are not 0 in every step."""
 
     lam: float | None = None
     """Lambda of the eligibility traces, if any."""
@@ -52,17 +52,17 @@ class Diagnostics:
 
     # The log.
     terminated: int
-    """Episodes that terminated."""
+    """Number of episodes that terminated."""
     truncated: int
-    """Episodes that were truncated."""
+    """Number of episodes that were truncated."""
     leading_elsewhere: float
     """Share of steps inside an episode whose next observation is not that of the following row."""
     ends_known: bool
-    """Whether the log says which episodes terminated and which were cut off."""
+    """Whether the log shows which episodes terminated and which were cut off."""
     rows_alone: bool | None = None
     """Whether gradtd inferred that every row is an episode of one step."""
     strangers: float | None = None
-    """Distance of next observations from the following rows: 0 where they match, 1 as for random rows."""
+    """Distance of next observations from the following rows: 0 if they match, 1 if they are like random rows."""
     reward_sample: float | None = None
     """Effective number of rewards, (sum r^2)^2 / sum r^4: 1 if one reward dominates."""
     largest_reward: float | None = None
@@ -74,7 +74,7 @@ class Diagnostics:
     rewards_late: bool | None = None
     """Whether the previous row explains the rewards better than their row."""
     first_rewards_none: bool | None = None
-    """Whether the first reward of every episode is 0 and almost no other is."""
+    """Whether the first reward of every episode is 0 and almost all others are not."""
     repeated: float | None = None
     """Share of the longer episodes that are equal to an earlier one."""
 
@@ -84,7 +84,8 @@ class Diagnostics:
     doubt: str | None = None
     """Evidence against the recorded probabilities, given the observation."""
     unseen_pairs: float | None
-    """The same for actions in that state, if observations are discrete."""
+    """The target's probability per step of actions that the log never took in that state, if observations are
+    discrete."""
     values: str | None = None
     """"action" for action values. Their ratios are all 1, and the next three fields describe what the log lacks."""
     never_taken: float | None = None
@@ -92,14 +93,14 @@ class Diagnostics:
     never_taken_effect: float | None = None
     """Change of the value if the target never made those choices, in standard errors."""
     outside_range: float | None = None
-    """Share of the target's continuous actions outside the range of the log's."""
+    """Share of the target's continuous actions outside the range of the log's actions."""
     action_error: float | None = None
     """Estimated error of the value, if ``value_function="auto"`` chose action values."""
     state_value: float | None = None
-    """The state values' own value in that case. Interval, influences and all other diagnostics are those of the state
+    """The value from state values in that case. Interval, influences and all other diagnostics are those of the state
     values."""
     clipped: int
-    """Ratios that were clipped."""
+    """Number of ratios that were clipped."""
     condition_C: float | None
     """Condition number of C, with every feature scaled to mean square one."""
     on_policy: bool
@@ -107,17 +108,17 @@ class Diagnostics:
     ess: float
     """Effective sample size of the ratios, (sum rho)^2 / sum rho^2, in steps."""
     ess_episodes: float
-    """The same for the product of the ratios of each episode, in episodes."""
+    """Effective sample size of the product of ratios of each episode, in episodes."""
     ess_marginal: float | None = None
     """Effective sample size of the marginal weights, (sum w)^2 / sum w^2 with value = sum of w r, in steps."""
     ess_marginal_episodes: float | None = None
-    """The same for the sum of the weights of each episode, in episodes."""
+    """Effective sample size of the sum of marginal weights of each episode, in episodes."""
     largest_ratio: float
     """The largest ratio of a step."""
     mean_ratio: float
     """The mean ratio: 1 with correct probabilities."""
     mean_ratio_off: float
-    """Its distance from 1, in standard errors over episodes, with its sign."""
+    """Distance of the mean ratio from 1, in standard errors over episodes, with its sign."""
     top_hundredth_carries: float
     """Share of total weight held by the largest 1 % of ratios."""
     beyond_cuts: float
@@ -125,9 +126,9 @@ class Diagnostics:
 
     # The fit of an algorithm that makes updates.
     updates: int | None = None
-    """Updates of the fit."""
+    """Number of updates of the fit."""
     hyper: Mapping[str, Any] | None = None
-    """Hyper-parameters of the fit that are numbers or strings."""
+    """The hyper-parameters of the fit that are numbers or strings."""
     moved: float | None = None
     """Change of the value in the second half of the updates, in standard errors."""
     diverged: bool | None = None
@@ -135,50 +136,50 @@ class Diagnostics:
     refits_lost: float | None = None
     """Share of the refits that failed or diverged."""
 
-    # How the methods agree.
+    # The agreement of the methods.
     resamples: int
-    """Bootstrap samples of the episodes."""
+    """Number of bootstrap samples of the episodes."""
     sandwich_error: float
-    """Standard error of the least-squares value by the sandwich, clustered by episodes."""
+    """Sandwich standard error of the least-squares value, clustered by episodes."""
     from_lstd: float | None = None
     """Distance of the value from that of least squares, in standard errors."""
     error_ratio: float | None = None
-    """Standard error by refits over the sandwich error."""
+    """Standard error by refits, divided by the sandwich error."""
     from_dr: float | None = None
     """Distance of the value from the doubly robust one, in standard errors of the difference."""
 
     # The results of the checks. They do not apply to importance sampling.
     refits: int | None = None
-    """Refits of the method on resampled episodes."""
+    """Number of refits of the method on resampled episodes."""
     features_named: bool | None = None
     """Whether the user named the features, so that no others could be chosen."""
     not_checked: str | None = None
-    """Why the features were not checked."""
+    """The reason why the features were not checked."""
     undecided: str | None = None
-    """What the sample of a log in parts is too small to show."""
+    """The test for which the sample of a log in parts is too small."""
     effective_pieces: float | None = None
     """Effective number of pieces behind the value, (sum psi^2)^2 / sum psi^4 of their influences psi."""
     refit_bias: float | None = None
-    """Bias by the jackknife over tenths of the pieces, in standard errors."""
+    """Jackknife bias over tenths of the pieces, in standard errors."""
     lacking: float | None = None
     """Share of the target's choices that the log lacks, measured in the features."""
     lacking_moves: float | None = None
-    """Maximum change of the value due to these, if each had a typical TD error, relative to half the width of its
-    interval."""
+    """Maximum change of the value due to missing choices, if each had a typical TD error, relative to half the width of
+    its interval."""
     surprises_met: float | None = None
     """Effective number of steps behind the error, if TD errors were equal at all steps."""
     dependence: float | None = None
-    """Variance over that of independent pieces."""
+    """Variance divided by that of independent pieces."""
     richer_checks: int | None = None
-    """Richer fits precise enough to count."""
+    """Number of richer fits that are precise enough to count."""
     memory_checks: int | None = None
-    """Fits with memory (earlier steps, traces, doubly robust) that are precise enough to count."""
+    """Number of fits with memory (earlier steps, traces, doubly robust) that are precise enough to count."""
     complete: bool | None = None
     """Whether the features can represent any function of the observation."""
     hull_times: float | None = None
     """Width of the checked interval relative to that of the chosen features alone."""
     hull_of_limit: float | None = None
-    """Width of the checked interval relative to what the limits allow."""
+    """Width of the checked interval relative to the allowed width."""
     hull_low: float | None = None
     hull_high: float | None = None
     """The ends of the checked interval."""
@@ -193,17 +194,17 @@ class Diagnostics:
     state.
     """
     predicted_by: str | None = None
-    """What the next step still depends on, given the observation and the action: the step before, earlier steps, the
+    """What predicts the next step in addition to the observation and the action: the previous step, earlier steps, the
     time or the ratio.
     """
     predicted_effect: float | None = None
-    """What that is worth over an episode, in standard errors of the value."""
+    """The effect of the predicted part over an episode, in standard errors of the value."""
     predicted_chance: float | None = None
-    """The probability of such a prediction by chance."""
+    """The p-value of this prediction."""
     behind_cuts: float | None = None
     """Share of the value after truncations, according to the value function."""
     late_steps_differ: float | None = None
-    """Distance of the fit to late steps, in paired errors, if it gives another value after truncations."""
+    """Distance of the fit to late steps, in paired errors, if it gives a different value after truncations."""
     unseen_after_cuts: float | None = None
     """With the past in the observation: share of the discounted time after truncations where the log lacks steps."""
     rarely_visited: float | None = None
@@ -225,9 +226,9 @@ class Diagnostics:
     solved_by: str | None = None
     """The solver of the least-squares equations."""
     condition_A: float | None
-    """Condition number of A in the features used for learning; None if A is sparse."""
+    """Condition number of A in the features used for learning, or None if A is sparse."""
     undetermined_directions: int
-    """Directions of feature space that the log does not determine."""
+    """Number of directions of feature space that the log does not determine."""
     neu_start: float
     """NEU = |A theta + b|^2 at zero weights."""
     neu_end: float
@@ -237,9 +238,9 @@ class Diagnostics:
     def mean_ratio_distance(self) -> float:
         """Distance of the mean ratio from 1, in standard errors.
 
-        0 if two more ratios of the largest size would close the gap, because for a skewed distribution a mean that is
-        too low comes with a standard error that is too small. Also 0 if single precision explains the gap, because
-        equal ratios have no standard error.
+        It is 0 if two more ratios of the largest size would close the gap, because in a skewed distribution a mean that
+        is too low comes with a standard error that is too small. It is also 0 if single precision explains the gap,
+        because equal ratios have no standard error.
         """
         if abs(self.mean_ratio - 1) <= SINGLE_PRECISION:
             return 0.0
@@ -248,7 +249,7 @@ class Diagnostics:
         return abs(self.mean_ratio_off)
 
     def to_dict(self) -> dict[str, Any]:
-        """Every field that applies, by name; None if it could not be computed."""
+        """A dictionary of the fields that apply. Values that could not be computed are None."""
         told: dict[str, Any] = {}
         for entry in fields(self):
             value = getattr(self, entry.name)
@@ -276,10 +277,10 @@ def diagnose(
 ) -> Diagnostics:
     """Compute all diagnostics of one target on one log.
 
-    ``more`` are further fields of `Diagnostics`: about the method's fit and the target's choices.
+    ``more`` are the other fields of `Diagnostics`: about the method's fit and the target's choices.
     """
     limits, tracing = settings.limits, settings.tracing
-    # Standard errors below rounding would turn any difference into many standard errors.
+    # With a standard error below rounding, any difference would be many standard errors.
     error = max(square.error, limits.rounding * abs(square.value), 1e-300)
     return Diagnostics(
         method=settings.method,

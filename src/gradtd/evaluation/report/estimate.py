@@ -47,7 +47,7 @@ class BehaviourValue:
     value, low, high
         The behaviour policy's value with its interval.
     gain, gain_low, gain_high
-        The target's value minus it, with the interval of that difference on the same episodes.
+        The target's value minus the behaviour's, with the interval of this difference on the same episodes.
     """
 
     value: float
@@ -73,7 +73,7 @@ class Estimate:
     error
         The standard error of the value, or None.
     note
-        A remark on the row, or why something is missing.
+        A remark about the row, or the reason why a number is missing.
     mark
         "weak" if the interval cannot be trusted, otherwise "ok". It marks rows that do not learn a value function; the
         verdict is about the requested method.

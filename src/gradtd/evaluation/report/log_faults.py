@@ -1,4 +1,4 @@
-"""Detects faults that the equations do not show: drift, rewards of another row, duplicated episodes.
+"""Detects faults that the equations do not show: drift, rewards that belong to another row, duplicated episodes.
 
 Rewards are regressed on the observation, the action and the next observation of their row. If the previous row explains
 them better, they are one row too late. If the residuals increase or decrease over the log, the environment changed.
@@ -20,15 +20,17 @@ FEWEST = 20
 MOST_STEPS = 20_000
 """Approximate number of steps in the regressions; longer logs are subsampled by episode."""
 BLOCK = 2048
-"""Rows per block."""
+"""Number of rows per block."""
 MOST_STATES, MOST_REAL, MOST_ACTIONS = 30, 8, 12
-"""Maximum numbers of states, real columns and actions in the regressions."""
+"""Maximum numbers of states, continuous columns and actions in the regressions."""
 MOST_FIRST, LEAST_LATER = 0.01, 0.9
-"""First rewards are suspicious if at most this share of them is not 0, but at least that share of the others."""
+"""First rewards are suspicious if at most the first share of them is nonzero, but at least the second share of the
+others."""
 LEAST_GAINS = {False: (0.3, 4.0), True: (0.2, 3.0)}
-"""Share of the variance that the row before explains which the own row must miss, and its standard errors: for rows of
-one episode, and with first rows, too, whose row before is the last of another episode. Columns that do not tell all of
-an observation are helped by the row before, but first rows of sound logs are not: so less is asked of these."""
+"""Rewards count as late if the previous row explains this share of the variance that their own row does not, by this
+number of standard errors. The first pair is for rows within an episode; the second pair also uses first rows, whose
+previous row ends another episode. The previous row helps if columns do not contain the whole observation, but never for
+the first rows of sound logs, so the second pair is lower."""
 
 
 @one_thread()
@@ -56,7 +58,7 @@ def look_for_faults(log: Log, begins: Integers, psi: Floats | None) -> dict[str,
 
 
 class _Explained(NamedTuple):
-    """Regressors from the rows of some whole episodes, (steps, columns), their rewards, and their episodes."""
+    """Regressors from the rows of some whole episodes, (steps, columns), with their rewards and episodes."""
 
     x: Floats
     reward: Floats
@@ -66,11 +68,11 @@ class _Explained(NamedTuple):
     def of(cls, log: Log, begins: Integers) -> _Explained:
         episodes = len(begins) - 1
         step = max(1, len(log) // MOST_STEPS)
-        chosen = np.flatnonzero(np.arange(episodes) % (2 * step) < 2)  # pairs of neighbours, as first rows need them
+        chosen = np.flatnonzero(np.arange(episodes) % (2 * step) < 2)  # pairs of neighbours, which first rows need
         some = np.concatenate([np.arange(begins[e], begins[e + 1]) for e in chosen])
         columns = [np.ones((len(some), 1))]
         seen = np.asarray(log.observations)
-        if len(seen) and seen.dtype.kind in "biuf":  # observations are dropped once features were computed
+        if len(seen) and seen.dtype.kind in "biuf":  # observations are dropped once features are computed
             columns += [_columns_of(seen, np.asarray(at)[some]) for at in (log.row, log.next_row)]
         if log.action is not None:
             columns.append(_columns_of(np.asarray(log.action), some, MOST_ACTIONS))
@@ -96,8 +98,8 @@ class _Explained(NamedTuple):
     def late(self) -> bool:
         """Whether the previous row explains the rewards better than their row.
 
-        A reward may be late within its episode. Or the whole column is shifted: then the first reward of an episode is
-        the last one of the episode before.
+        Rewards may be late within each episode, or the whole column may be shifted, so that the first reward of an
+        episode is the last one of the previous episode.
         """
         apart = np.diff(self.episode)
         return self._late(np.flatnonzero(apart == 0), False) or self._late(np.flatnonzero(apart <= 1), True)
@@ -126,7 +128,7 @@ class _Explained(NamedTuple):
 
 
 def _columns_of(values: Any, at: Integers, most: int = MOST_STATES) -> Floats:
-    """Columns for a regression: one for each frequent value, or real columns and their squares."""
+    """Columns for a regression: one for each frequent value, or continuous columns and their squares."""
     if values.ndim == 1 and values.dtype.kind in "biu":
         kinds, index = np.unique(values[at], return_inverse=True)
         often = np.argsort(-np.bincount(index), kind="stable")[: min(most, len(kinds) - 1)]
@@ -155,10 +157,10 @@ def repeated(log: Log, begins: Integers) -> float:
 
     Short episodes of discrete problems can be equal by chance. Therefore only episodes of at least the median length
     count, and only if rewards or observations have more distinct values than a tenth of the steps. A log in which every
-    episode occurs an even number of times was read twice, whatever its values.
+    episode occurs an even number of times was read twice, regardless of its values.
     """
     seen_rows = np.asarray(log.observations)
-    known = len(seen_rows) and seen_rows.dtype.kind in "biuf"  # observations are dropped once features were computed
+    known = len(seen_rows) and seen_rows.dtype.kind in "biuf"  # observations are dropped once features are computed
     columns = [np.asarray(log.reward)] if log.rho is None else [np.asarray(log.rho), np.asarray(log.reward)]
     varied = [seen_rows.reshape(len(seen_rows), -1)[:, -1][log.row], columns[-1]] if known else columns
     many = max(len(np.unique(column)) for column in varied) >= 0.1 * len(log)
@@ -168,7 +170,7 @@ def repeated(log: Log, begins: Integers) -> float:
     twice = total = 0
     for e in range(len(lengths)):
         steps = slice(begins[e], begins[e + 1])
-        digest = blake2b(digest_size=16)  # episodes themselves as keys would copy the log
+        digest = blake2b(digest_size=16)  # using episodes as keys would copy the log
         for column in columns:
             digest.update(column[steps].tobytes())
         if known:

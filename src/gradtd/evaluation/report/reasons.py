@@ -10,19 +10,20 @@ REASONS: tuple[Rule, ...] = (
         "diverged",
         "the weights grew without bound",
         lambda e: bool(e.d.diverged),
-        "{d.method} diverged on this log, so its weights mean nothing. Use a smaller step-size, or algorithm='lstd'.",
+        "{d.method} diverged on this log, so its weights are meaningless. Use a smaller step-size, or "
+        "algorithm='lstd'.",
     ),
     Rule(
         "no value",
-        "the method gives no value",
+        "the method returned no value",
         lambda e: e.row.low is None and e.row.value is None,
-        "{row.method} gives no value: {row.note}.",
+        "{row.method} returned no value: {row.note}.",
     ),
     Rule(
         "no interval",
-        "the method gives a value without an interval",
+        "the method returned a value without an interval",
         lambda e: e.row.low is None and e.row.value is not None,
-        "{row.method} gives no interval: {row.note}.",
+        "{row.method} returned no interval: {row.note}.",
     ),
     Rule(
         "few episodes",
@@ -86,7 +87,7 @@ REASONS: tuple[Rule, ...] = (
         "100,000 times its stake on the other half",
         lambda e: e.d.doubt is not None,
         "{d.doubt}, given the observation. Check that each probability is that of the action taken in its row, and "
-        "that the observation is the one before the action, with nothing in it that came later; or take "
+        "that the observation was made before the action and contains nothing that came later; or use "
         "behaviour='estimate'.",
     ),
     Rule(
@@ -136,12 +137,12 @@ REASONS: tuple[Rule, ...] = (
         "columns terminated and truncated, with a mark at the end of every episode.",
     ),
     Rule(
-        "foreign next observations",
+        "wrong next observations",
         "next observations are more than {limits.most_foreign:.0%} as far from the following rows as random rows are",
         lambda e: above(e.d.strangers, e.limits.most_foreign),
         "next_observation does not match the following row (its distance is {d.strangers:.0%} of that of random "
         "rows). Check that "
-        "column, and that no rows are missing.",
+        "column, and check that no rows are missing.",
     ),
     Rule(
         "few rewards",
@@ -162,7 +163,7 @@ REASONS: tuple[Rule, ...] = (
         "other equations",
         f"{', '.join(OTHER_SOLUTIONS)}: more than {{limits.most_from_lstd:g}} standard error from least squares",
         lambda e: e.other_solution and above(e.d.from_lstd, e.limits.most_from_lstd),
-        "{d.method} solves other equations than those of the target's value, and is {d.from_lstd:.1f} standard errors "
+        "{d.method} does not solve the equations of the target's value, and is {d.from_lstd:.1f} standard errors "
         "away from their least-squares solution. Use algorithm='auto'.",
     ),
     Rule(
@@ -210,14 +211,15 @@ REASONS: tuple[Rule, ...] = (
     ),
     Rule(
         "heavy products",
-        f"{', '.join(ESTIMATORS)}: products of ratios that are worth fewer than {{limits.fewest_episodes}} episodes",
+        f"{', '.join(ESTIMATORS)}: products of ratios with an effective sample size below {{limits.fewest_episodes}} "
+        "episodes",
         lambda e: e.heavy_products,
         "The products of ratios leave {d.method} an effective sample size of {d.ess_episodes:.1f} of {d.episodes} "
         "episodes; an interval needs at least {limits.fewest_episodes}. Use an algorithm that learns a value function.",
     ),
     Rule(
         "weak interval",
-        "the row of the requested method is marked weak, for another reason than in the neighbouring rules",
+        "the row of the requested method is marked weak, for a reason that no other rule covers",
         lambda e: e.row.mark == "weak" and e.row.low is not None and not e.heavy_products and not e.cut_short,
         "The interval of {row.method} cannot be trusted: {row.reason}.",
     ),
@@ -226,8 +228,8 @@ REASONS: tuple[Rule, ...] = (
         f"{', '.join(ENDED_BY_A_CUT)}: more than {{limits.most_beyond_cuts:.0%}} of the discounted time lies after "
         "truncations",
         lambda e: e.cut_short,
-        "{d.method} ends its sums at truncations, with {d.beyond_cuts:.0%} of the discounted time still "
-        "to come. Use algorithm='dr', or one that learns a value function.",
+        "{d.method} ends its sums at truncations, but {d.beyond_cuts:.0%} of the discounted time comes "
+        "later. Use algorithm='dr', or one that learns a value function.",
     ),
     Rule(
         "no width",
@@ -277,8 +279,8 @@ REASONS: tuple[Rule, ...] = (
         "blocks. Use longer blocks.",
     ),
     Rule(
-        "features named are too poor",
-        "features were named, and with the bias that other fits show the interval is more than "
+        "named features are too poor",
+        "the user named the features, and with the bias that other fits show the interval is more than "
         "{limits.hull_times:g} times as wide as their own, and wider than {limits.hull_deviations:g} standard "
         "deviations of the value over states or {limits.hull_times_widest:g} times their own",
         lambda e: above(e.d.hull_of_limit, 1.0) and e.d.features_named is True,
@@ -288,7 +290,7 @@ REASONS: tuple[Rule, ...] = (
     ),
     Rule(
         "fits differ",
-        "the same, for features that gradtd chose",
+        "the same limits are exceeded by features that gradtd chose",
         lambda e: above(e.d.hull_of_limit, 1.0) and e.d.features_named is not True,
         "Fits with other features or with memory disagree: including their differences makes the interval "
         "{d.hull_times:.1f} times as wide. The observations may not be Markov states, or the log may be too small. "
@@ -299,17 +301,18 @@ REASONS: tuple[Rule, ...] = (
         "an imprecise check is far away",
         "an imprecise fit is more than {limits.far:g} paired errors away",
         lambda e: bool(e.d.differs),
-        "The fit '{d.differs}' gives another value, and its error does not explain the difference: the features may be "
-        "too poor. Use features='auto', or collect more episodes.",
+        "The fit '{d.differs}' gives a different value, and its error does not explain the difference: the features "
+        "may "
+        "be too poor. Use features='auto', or collect more episodes.",
     ),
     Rule(
         "hidden time",
         "with features of the time since the start the value is more than {limits.far:g} paired errors and a standard "
         "error away",
         lambda e: e.d.hidden_time is not None,
-        "The value depends on the time since the start, and the observations do not contain it: with features of "
+        "The value depends on the time since the start, which the observations do not contain: with features of "
         "the time it changes by {d.hidden_time:.0f} paired errors. Add the time to the observations (with_time=True), "
-        "and mark ends by a time limit as truncated.",
+        "and mark episodes that end by a time limit as truncated.",
     ),
     Rule(
         "hidden state",
@@ -318,28 +321,27 @@ REASONS: tuple[Rule, ...] = (
         lambda e: e.d.hidden_state is not None,
         "Earlier steps change the value, so the observation, or its features, hide part of the state: with the "
         "past as extra features the value changes by {d.hidden_state:.0f} paired errors. Add previous observations "
-        "and "
-        "actions to the observation (history=2), or use richer features.",
+        "and actions to the observation (history=2), or use richer features.",
     ),
     Rule(
         "not Markov",
-        "given the observation and the action, what comes next still depends on the step before, earlier steps, the "
-        "time or the ratio (p-value below {limits.most_chance:g}, or {limits.most_chance_of_real:g} for real "
-        "observations), and over an episode this is worth more than {limits.most_predicted:g} standard errors",
+        "given the observation and the action, the next step still depends on the previous step, earlier steps, the "
+        "time or the ratio (p-value below {limits.most_chance:g}, or {limits.most_chance_of_real:g} for continuous "
+        "observations), and over an episode this amounts to more than {limits.most_predicted:g} standard errors",
         lambda e: e.d.predicted_by is not None,
-        "The observations are not Markov states: given the observation and the action, what comes next still depends "
-        "on {d.predicted_by}. Over an episode this is worth {d.predicted_effect:.0f} standard errors of the value "
+        "The observations are not Markov states: given the observation and the action, the next step still depends "
+        "on {d.predicted_by}. Over an episode this amounts to {d.predicted_effect:.0f} standard errors of the value "
         "(p = {d.predicted_chance:.1g}). Add what the observation lacks: previous observations and actions "
         "(history=2) or the time (with_time=True).",
     ),
     Rule(
-        "behind the cuts",
-        "a fit to late steps gives another value after truncations, more than {limits.far:g} paired errors and a "
+        "value after truncations",
+        "a fit to late steps gives a different value after truncations, more than {limits.far:g} paired errors and a "
         "standard error away",
         lambda e: e.d.late_steps_differ is not None,
-        "{d.behind_cuts:.0%} of the value comes after truncations, and late steps give it another value than all "
-        "steps do ({d.late_steps_differ:.0f} paired errors away). The observations may hide what "
-        "changes with time: collect longer episodes, or add the time to the observations (with_time=True).",
+        "{d.behind_cuts:.0%} of the value comes after truncations, and late steps give a different value for it than "
+        "all steps do ({d.late_steps_differ:.0f} paired errors away). The observations may lack something that "
+        "changes with time. Collect longer episodes, or add the time to the observations (with_time=True).",
     ),
     Rule(
         "unseen after cuts",
@@ -368,7 +370,7 @@ REASONS: tuple[Rule, ...] = (
         "does not describe it. Evaluate the recent episodes alone (since=0.7), and find out what changed.",
     ),
     Rule(
-        "outside the rewards",
+        "outside the possible range",
         "the value is more than {limits.most_beyond_rewards:g} standard error outside the range that the rewards allow",
         lambda e: above(e.d.beyond_rewards, e.limits.most_beyond_rewards),
         "The value is {d.beyond_rewards:.1f} standard errors outside the range that the log's rewards allow. Use "

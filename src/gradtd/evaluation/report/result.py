@@ -57,7 +57,7 @@ class Evaluation:
     Parameters
     ----------
     value
-        The target's value: the mean over the log's start states. NaN if the method gives none.
+        The target's value: the mean over the log's start states. NaN if the method returned none.
     interval
         The interval of the value at ``level``.
     level
@@ -67,22 +67,22 @@ class Evaluation:
     gamma
         The discount factor.
     episodes
-        Independent pieces: episodes, or blocks of steps.
+        Number of independent pieces: episodes, or blocks of steps.
     steps
-        Steps of the log.
+        Number of steps in the log.
     verdict
         "usable": all required checks ran and passed. "unchecked": a required check could not run. "not usable": a check
         failed.
     reasons
         Why it is not usable or unchecked, and what to do, in sentences.
     warnings
-        Further cautions, in sentences.
+        Other cautions, in sentences.
     notes
         Changes made to the log, in sentences.
     estimates
         Every method on the same data, the requested one first.
     diagnostics
-        The diagnostics; ``numbers`` has them by name.
+        The diagnostics; ``numbers`` lists them by name.
     theta
         The weights of the features.
     features
@@ -93,7 +93,7 @@ class Evaluation:
         The influence of each episode, or block, on the value, which gives the interval and paired differences. Empty
         for methods with bootstrap values only.
     checks
-        Rungs and checkers: the values by richer and poorer features and by fits with memory.
+        The table of checks: the values by richer and poorer features and by fits with memory.
     pictured
         Histograms for the plots.
     behaviour
@@ -145,7 +145,7 @@ class Evaluation:
         observations
             An array (rows, k), or (rows,) for discrete observations, as in the log.
         actions
-            The actions, for action values: codes as in the log, or real numbers.
+            The actions, for action values: codes as in the log, or numbers for continuous actions.
         """
         if isinstance(self.features, ActionFeatures | PairFunction):
             return np.asarray(self.features.transform(observations, actions) @ self.theta)
@@ -196,7 +196,7 @@ class Evaluation:
 
     @property
     def ess(self) -> float:
-        """The effective sample size, in steps with ratio one."""
+        """The effective sample size, in steps."""
         return float(self.diagnostics.ess)
 
     @property
@@ -206,7 +206,8 @@ class Evaluation:
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
-        """The assumptions of the interval: how each was checked, or that it cannot be, and what happens if it fails."""
+        """The assumptions of the interval: how each was checked, or why it cannot be checked, and what happens if it
+        fails."""
         return assumptions(self)
 
     def __repr__(self) -> str:
@@ -331,7 +332,7 @@ def build_evaluation(
 ) -> Evaluation:
     """Build the evaluation with its verdict, for logs in memory and in parts.
 
-    ``estimates`` has the requested method first. Warnings about the ratios are shown after those of the reader and
+    The requested method comes first in ``estimates``. Warnings about the ratios are shown after those of the reader and
     before those of the rules.
     """
     headline, verdict = estimates[0], judge(diagnostics, estimates, limits)

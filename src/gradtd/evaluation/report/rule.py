@@ -1,4 +1,4 @@
-"""One rule of the verdict, a condition and its sentence, and conditions shared by several rules."""
+"""A rule of the verdict (a condition and its sentence), and the conditions that several rules share."""
 
 from __future__ import annotations
 
@@ -45,28 +45,29 @@ class Evidence:
 
     @property
     def checked(self) -> bool:
-        """Whether other fits checked the features. Otherwise doubly robust checks them."""
+        """Whether other fits checked the features. Otherwise the doubly robust estimate checks them."""
         return self.d.lacking is not None
 
     @property
     def far_from_robust(self) -> bool:
-        """Whether doubly robust contradicts features that nothing else checked."""
+        """Whether the doubly robust estimate contradicts features that no other fit checked."""
         enough = self.d.ess_episodes >= self.limits.fewest_episodes
         return not self.checked and above(self.d.from_dr, self.limits.most_from_dr) and enough
 
     @property
     def heavy_products(self) -> bool:
-        """Whether products of ratios leave importance sampling too few effective episodes, in a large enough log."""
+        """Whether products of ratios reduce the effective number of episodes too much, in a log that is large
+        enough."""
         return not self.learns and self.d.ess_episodes < self.limits.fewest_episodes <= self.d.episodes
 
     @property
     def cut_short(self) -> bool:
-        """Whether the method ends its sums at truncations, with rewards still to come."""
+        """Whether the method ends its sums at truncations although more rewards would follow."""
         return self.d.method in ENDED_BY_A_CUT and self.d.beyond_cuts > self.limits.most_beyond_cuts
 
     @property
     def small_marginal(self) -> bool:
-        """Whether the marginal weights of a value function rest on too few steps or episodes."""
+        """Whether the marginal weights of a value function concentrate on too few steps or episodes."""
         steps, episodes = self.limits.fewest_marginal_steps, self.limits.fewest_marginal_episodes
         return self.learns and (below(self.d.ess_marginal, steps) or below(self.d.ess_marginal_episodes, episodes))
 
@@ -127,7 +128,7 @@ class Rule:
     sentence: str
     """The sentence of the report: the problem, and what to do. ``{d.ess:.0f}`` stands for a number of the diagnostics,
     ``{row.method}`` for one of the estimate, ``{limits.far:g}`` for a threshold."""
-    kind: Kind = Kind.REASON  # whether that makes the estimate unusable, leaves it unchecked, or is a warning only
+    kind: Kind = Kind.REASON  # whether it makes the estimate unusable, leaves it unchecked, or is only a warning
 
     def said(self, evidence: Evidence) -> str:
         """The sentence, filled in for this evaluation."""

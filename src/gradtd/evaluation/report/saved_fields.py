@@ -1,4 +1,5 @@
-"""The fields of an evaluation to and from JSON and arrays, and the check that a loaded evaluation can be shown."""
+"""Converts the fields of an evaluation to JSON and arrays and back, and checks that a loaded evaluation can be
+shown."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ def told_extras(evaluation: Evaluation) -> dict[str, Any]:
 
 
 def read_extras(told: Mapping[str, Any]) -> dict[str, Any]:
-    """The same fields from the output of `told_extras`."""
+    """The requested answers from the output of `told_extras`."""
     made: dict[str, Any] = {}
     for name, record in RECORDS.items():
         if name in told:
@@ -55,7 +56,7 @@ def _tuples(value: Any) -> Any:
 
 
 LARGEST = 1e150
-"""No number of an evaluation is larger: pictures multiply them."""
+"""Maximum size of a number in an evaluation, because plots multiply them."""
 
 
 def refuse_unshown(made: Evaluation) -> None:
@@ -68,7 +69,7 @@ def refuse_unshown(made: Evaluation) -> None:
     if made.verdict not in COLOUR or any(array.ndim != 1 for array in own) or not 0 <= made.level <= 1:
         raise ValueError("verdict, level or arrays")
     if any(array.dtype.kind != "f" or _beyond(array) for array in (*own, *made.pictured.values())):
-        raise ValueError("arrays of other numbers")
+        raise ValueError("arrays of a wrong type or with numbers too large")
     if not made.estimates or not (0 <= made.gamma <= 1 and made.episodes >= 0 and made.steps >= 0):
         raise ValueError("rows or sizes")
     if len(made.theta) not in (0, made.features.n_features):
@@ -88,7 +89,7 @@ def refuse_unshown(made: Evaluation) -> None:
 
 
 def _beyond(numbers: Any) -> bool:
-    """Whether some are so large that a picture of them overflows."""
+    """Whether some numbers are so large that a plot of them would overflow."""
     values = np.asarray(numbers, np.float64)
     return bool((np.abs(values[np.isfinite(values)]) > LARGEST).any())
 
@@ -107,7 +108,7 @@ def _refuse_lambda(made: Evaluation) -> None:
 
 
 def _refuse_rows(made: Evaluation) -> None:
-    """Rows of the table and of the checks, which pictures draw."""
+    """Check the rows of estimates and of checks, which plots draw."""
     drawn: list[tuple[Any, ...]] = [(made.value, *made.interval)]
     for row in made.estimates:
         if not all(isinstance(one, str) for one in (row.method, row.note, row.mark, row.reason)):
@@ -130,7 +131,7 @@ def _refuse_rows(made: Evaluation) -> None:
 
 
 MOST = 2**63
-"""Upper limit of numbers in the header of a saved evaluation."""
+"""Maximum size of numbers in the header of a saved evaluation."""
 
 
 def restored_fields(told: Mapping[str, Any], features: Mapping[str, Any], arrays: dict[str, Any]) -> dict[str, Any]:

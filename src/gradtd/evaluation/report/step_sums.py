@@ -22,11 +22,11 @@ BY_STEP = (
     *("elsewhere", "r2", "r4", "early_rewards", "rho", "rho2", "not_one"),
     *("weights", "weights2", "off", "off2", "beyond"),
 )
-"""Quantities summed: over steps, and in the second line over episodes."""
+"""Names of the quantities that are summed over steps and, in the second line, over episodes."""
 BY_CHUNK = ("steps", "episodes", "terminated", "truncated", "inside", "strangers", "ends_unknown", "clipped")
-"""Quantities given by each chunk of a log."""
+"""Names of the quantities that each chunk of a log has."""
 LARGEST = ("largest_ratio", "largest_reward", "smallest_reward")
-"""Quantities combined by maximum; the smallest reward is stored with its sign changed."""
+"""Names of the quantities of which the maximum is taken; the smallest reward is stored with its sign changed."""
 
 
 @dataclass
@@ -41,17 +41,18 @@ class StepSums:
     by_time: Floats = field(default_factory=lambda: np.zeros((2, 0)))
     """Sums of the products of ratios, and of their squares, by the time since the episode began."""
     top: float | None = None
-    """The share of weight of the largest 1 % of ratios; None if chunks were added, then it comes from the histogram."""
+    """Share of the total weight in the largest 1 % of ratios, or None if chunks were added, because it then comes from
+    the histogram."""
     unseen: float | None = None
     unseen_pairs: float | None = None
-    """unseen and unseen_pairs: the smallest probability, over chunks, of target actions that the chunk lacks; None
-    if unknown"""
+    """``unseen`` and ``unseen_pairs``: the smallest probability, over chunks, of target actions that the chunk lacks,
+    or None if unknown."""
     alone: bool = False
     estimated: bool = False
-    """alone and estimated: whether one-step episodes were inferred, and whether the behaviour was estimated"""
+    """``alone`` and ``estimated``: whether one-step episodes were inferred, and whether the behaviour was estimated."""
     notes: Counter[str] = field(default_factory=Counter)
     warnings: Counter[str] = field(default_factory=Counter)
-    """notes and warnings: notes of the reader and warnings about the ratios, with counts"""
+    """``notes`` and ``warnings``: notes of the reader and warnings about the ratios, with counts."""
 
     def __getitem__(self, name: str) -> float:
         return self.numbers[name]
@@ -116,7 +117,7 @@ class StepSums:
         return times * low, times * high
 
     def beyond_rewards(self, gamma: float, value: float | None, error: float) -> float | None:
-        """Distance of a value from the range that the log's rewards allow, in standard errors; None if unbounded."""
+        """Distance of a value from the range that the log's rewards allow, in standard errors, or None if unbounded."""
         low, high = self.possible(gamma)
         if value is None or high == np.inf:
             return None
@@ -166,11 +167,11 @@ def sum_steps(log: Log, found: Ratios, discount: Floats, begins: Integers, weigh
             part = slice(int(pieces[0]), int(pieces[-1]))
             t, length = pieces[:-1] - part.start, np.diff(pieces)
             follows = np.asarray(log.next_row[part])[:-1] == np.asarray(log.row[part])[1:]
-            follows[t[1:] - 1] = True  # the next row is of another piece
+            follows[t[1:] - 1] = True  # the next row belongs to another piece
             r, size = rho[part], np.log2(rho[part])
             reward, left = (np.asarray(a[part], np.float64) for a in (log.reward, discount))
             square = reward * reward
-            # The product of a long episode may over- or underflow, its logarithm does not.
+            # The product of a long episode may overflow or underflow; its logarithm does not.
             whole, off = 2.0 ** np.add.reduceat(size, t), np.add.reduceat(r, t) - length
             of_steps = (~follows, square, square * square, (reward != 0) & (left != 0), r, r * r, r != 1)
             of_pieces = (whole, whole * whole, off, off * off, np.multiply.reduceat(left, t))
@@ -181,7 +182,7 @@ def sum_steps(log: Log, found: Ratios, discount: Floats, begins: Integers, weigh
             for k, x in enumerate((weight, weight * weight)):
                 made = np.bincount(time, x)
                 by_time[k, : len(made)] += made
-    inside = len(log) - (len(begins) - 1)  # pieces, which may be blocks: the loop does not look across their ends
+    inside = len(log) - (len(begins) - 1)  # pieces may be blocks: the loop does not look beyond their ends
     ends = (log.terminated.sum(), log.truncated.sum())
     chunk = (len(log), len(begins) - 1, *ends, inside, log.strangers * len(log), not log.ends_known, found.clipped)
     sums = dict(zip((*BY_STEP, *BY_CHUNK), map(float, (*numbers, *chunk)), strict=True))
@@ -202,11 +203,11 @@ def sum_steps(log: Log, found: Ratios, discount: Floats, begins: Integers, weigh
 
 
 _AT_ONCE = 2**16
-"""Steps that are summed at a time, or a longer piece: arrays of more leave the caches."""
+"""Number of steps that are summed at a time (or one longer piece): larger arrays do not fit into the caches."""
 
 
 def _runs_of_pieces(begins: Integers) -> Iterator[Integers]:
-    """The first steps of some pieces after another, and the end of the last of them."""
+    """Yield the first steps of consecutive pieces in groups, followed by the end of the last piece of the group."""
     first = 0
     while first < len(begins) - 1:
         last = max(first + 1, int(np.searchsorted(begins, begins[first] + _AT_ONCE, "right")) - 1)
@@ -221,7 +222,7 @@ def top_hundredth(rho: Floats) -> float:
 
 
 def _top_of_bins(histogram: Floats) -> float:
-    """The same from a histogram, with the accuracy of a bin."""
+    """`top_hundredth` from a histogram, with the accuracy of a bin."""
     count, weight = histogram[0][::-1], histogram[1][::-1]
     if weight.sum() <= 0:
         return 1.0

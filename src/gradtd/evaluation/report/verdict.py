@@ -19,7 +19,7 @@ WARNINGS: tuple[Rule, ...] = (
         "not checked",
         "no fits could be made to check the features",
         lambda e: bool(e.d.not_checked),
-        "It was not checked whether the features can represent the value: {d.not_checked}.",
+        "gradtd could not check whether the features can represent the value: {d.not_checked}.",
         Kind.UNCHECKED,
     ),
     Rule(
@@ -40,7 +40,7 @@ WARNINGS: tuple[Rule, ...] = (
     ),
     Rule(
         "no memory",
-        "no fit with earlier steps, with long traces or doubly robust is sound and precise enough",
+        "no fit with earlier steps or long traces and no doubly robust estimate is sound and precise enough",
         lambda e: e.d.memory_checks == 0,
         "The log is too small to check whether the observations are Markov states: the ratios vary too much for fits "
         "over more than one step. Collect more episodes, or evaluate a target closer to the behaviour policy.",
@@ -74,10 +74,10 @@ WARNINGS: tuple[Rule, ...] = (
         Kind.UNCHECKED,
     ),
     Rule(
-        "rewards of another row",
+        "rewards in the wrong row",
         "the previous row explains the rewards better than their own row, by 30 % of the explained variance and "
-        "four standard errors over episodes (20 % and three with first rows, whose previous row belongs to another "
-        "episode)",
+        "four standard errors over episodes (20 % and three standard errors if first rows are included, whose "
+        "previous row belongs to another episode)",
         lambda e: e.d.rewards_late is True,
         "The rewards fit the observation and action of the previous row better than those of their row: they may be "
         "one row too late. Move each reward to the row of the action that earned it. If rewards really "
@@ -149,12 +149,12 @@ WARNINGS: tuple[Rule, ...] = (
         Kind.WARNING,
     ),
     Rule(
-        "other next observations",
+        "unexpected next observations",
         "the next observation of more than {limits.most_leading_elsewhere:.0%} of the steps is not the observation "
         "of the following row",
         lambda e: e.d.leading_elsewhere > e.limits.most_leading_elsewhere,
         "The next observation of {d.leading_elsewhere:.0%} of the steps is not the observation of the following row. "
-        "Check that the two columns are not swapped, and that no rows are missing.",
+        "Check that the two columns are not swapped and that no rows are missing.",
         Kind.WARNING,
     ),
     Rule(
@@ -189,8 +189,8 @@ WARNINGS: tuple[Rule, ...] = (
         "every episode truncated",
         "no episode terminated, and the method estimates the rewards after truncations with a value function",
         lambda e: e.d.truncated > 0 and e.d.terminated == 0 and e.d.method not in ENDED_BY_A_CUT,
-        "Every episode was truncated, so rewards after that come only from the value function. If some episodes "
-        "terminated, the value is wrong, so add a column terminated.",
+        "Every episode was truncated, so later rewards come only from the value function. If some episodes "
+        "terminated, the value is wrong: add a column terminated.",
         Kind.WARNING,
     ),
 )
@@ -210,7 +210,7 @@ class Verdict:
 
     @property
     def word(self) -> str:
-        """usable, unchecked or not usable: a check that could not run does not count as passed."""
+        """The verdict: usable, unchecked or not usable. A check that could not run does not count as passed."""
         return "not usable" if self.against else "unchecked" if self.unchecked else "usable"
 
     @property
@@ -225,7 +225,7 @@ def judge(diagnostics: Diagnostics, estimates: Sequence[Estimate], limits: Limit
     Parameters
     ----------
     diagnostics
-        What was measured.
+        The diagnostics of the evaluation.
     estimates
         The rows of the methods, the requested one first.
     limits

@@ -1,4 +1,4 @@
-"""The lab's page: tables of problems and published settings, template, styles and scripts, joined into one file.
+"""Builds the lab: tables of problems and published settings, template, styles and scripts, joined into one HTML file.
 
 The tables are the library's own arrays, so no dynamics are implemented twice. Python and JavaScript read the same
 decimal digits as the same float64, so no precision is lost.
@@ -26,7 +26,7 @@ from gradtd.problems.simulate import outcome_tables
 PROBLEMS = {
     "boyan_chain": (
         "Boyan's chain",
-        "13 states in a row, always down by one or two. On-policy: the data come from the policy that is judged.",
+        "13 states in a row; each step goes down by one or two. On-policy: the data come from the evaluated policy.",
     ),
     "random_walk_tabular": (
         "Random walk, tabular",
@@ -42,11 +42,12 @@ PROBLEMS = {
     ),
     "baird": (
         "Baird's counterexample",
-        "7 states, 8 features, no rewards. Every TD step is reasonable, and TD still diverges with every step-size.",
+        "7 states, 8 features, no rewards. Every TD step is reasonable, but TD diverges with every step-size.",
     ),
     "garnet": (
         "A Garnet",
-        "A random problem: 30 states, 4 actions, 8 dense features, half-way between the two policies.",
+        "A random problem: 30 states, 4 actions, 8 dense features. The target is half-way between the behaviour and a "
+        "random policy.",
     ),
 }
 """The problems of the page: the paper's five and a Garnet, each with a title and a sentence."""
@@ -113,7 +114,7 @@ _EXPORT = re.compile(r"^export ", re.MULTILINE)
 
 
 def lab_page() -> str:
-    """The lab as the text of one HTML file: no other file and no network is needed to open it."""
+    """The lab as the text of one HTML file: it needs no other file and no network."""
     template = (ASSETS / "lab.html").read_text()
     parts = {
         "STYLE": (ASSETS / "lab.css").read_text(),

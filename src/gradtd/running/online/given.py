@@ -14,13 +14,13 @@ from gradtd.core.checks import InputError
 from gradtd.core.stream import episode_numbers
 
 IndexRow = tuple[Integers, Floats | None]
-"""Indices and their values; None if all values are 1."""
+"""A row as indices and their values, or None if all values are 1."""
 
 
 def discount_number(name: str, value: Any) -> float:
     if value is None:
         raise InputError(
-            "discount must be given: gamma, or 0 if the episode terminated. Or give the learner gamma=, and steps "
+            "discount must be given: gamma, or 0 if the episode terminated. Or give the learner gamma= and the steps "
             "terminated= and truncated=."
         )
     return checks.fraction(name, value)
@@ -40,7 +40,7 @@ def ended(discount: Any, terminated: Any, truncated: Any) -> tuple[Any, int]:
 
 
 def _any_number(label: str, column: Floats) -> None:
-    """Rewards may be any finite numbers."""
+    """Accept any finite numbers, as for rewards."""
 
 
 def _not_negative(label: str, column: Floats) -> None:
@@ -57,7 +57,7 @@ NUMBERS = tuple(_CHECK_COLUMNS)
 
 
 def checked_column(name: str, label: str, values: Any, steps: int) -> Floats:
-    """One number per step; a single number applies to all."""
+    """One checked number per step; a single number applies to all steps."""
     if name == "discount" and values is None:
         discount_number(label, values)
     column = checks.number_a_step(label, values, steps)
@@ -68,7 +68,7 @@ def checked_column(name: str, label: str, values: Any, steps: int) -> Floats:
 
 
 def checked_table(name: str, values: Any, steps: int, names: Sequence[str]) -> Floats:
-    """One number per step and run: a number or a column for all, a mapping of these, or a table (steps, runs)."""
+    """Checked numbers (steps, runs), from one number or column for all runs, a mapping of these, or a table."""
     if isinstance(values, Mapping):
         if values.keys() != set(names):
             raise InputError(
@@ -86,7 +86,7 @@ def checked_table(name: str, values: Any, steps: int, names: Sequence[str]) -> F
 
 
 def ends_of_many(terminated: Any, truncated: Any, steps: int) -> tuple[Any, Any]:
-    """Which of many steps terminate, and which are truncated; None if not given."""
+    """Masks of the steps that terminate and of those that are truncated, or None if not given."""
     found = []
     for name, values in (("terminated", terminated), ("truncated", truncated)):
         if values is None:
@@ -109,7 +109,7 @@ def index_row(name: str, values: Any, n_features: int) -> IndexRow:
     if found.ndim != 1 or found.dtype.kind not in "iu":
         raise InputError(
             f"{name} must be a row of indices (whole numbers), or a pair (indices, values), as this learner has "
-            f"sparse=True; got {found.dtype} of shape {found.shape}. Rows of numbers go to a learner without it."
+            f"sparse=True; got {found.dtype} of shape {found.shape}. For rows of numbers, leave sparse=True out."
         )
     outside = (found < 0) | (found >= n_features)
     checks.refuse_where(name, outside, found, f"must contain indices of features, 0 to {n_features - 1}")
@@ -130,7 +130,8 @@ def dense_row(row: IndexRow, n_features: int) -> Floats:
 
 
 class EpisodeCounter:
-    """Numbers the episodes 0, 1, ... as their steps arrive; ``counts`` has the latest and whether it has ended."""
+    """Numbers the episodes 0, 1, ... as their steps arrive; ``counts`` holds the latest number and whether it has
+    ended."""
 
     def __init__(self, counts: Integers) -> None:
         self.counts = counts
@@ -151,7 +152,7 @@ class EpisodeCounter:
         self.counts[EPISODE], self.counts[OVER], self.label, self.labelled = number, over, label, labelled
 
     def begin_step(self, episode: int | None) -> None:
-        """Whether a step with this user-given episode number begins an episode."""
+        """Begin a step; ``episode`` is the user's number of its episode, if given."""
         if episode is not None:
             self._check(episode)
             goes_on = self.labelled and episode == self.label
@@ -164,13 +165,11 @@ class EpisodeCounter:
         if self.label is not None and (episode < self.label or (episode == self.label and not self.labelled)):
             raise InputError(
                 f"episode {episode} occurs again after {self.label}: the steps of an episode must be contiguous and "
-                f"episode numbers must not decrease. Leave episode out to have them counted."
+                f"episode numbers must not decrease. Leave episode out to let gradtd count them."
             )
 
     def numbers_of(self, episode: Integers, ends: bool) -> Integers:
-        """Episode numbers of a part of a log: its first step continues the latest episode, unless that one has
-        ended.
-        """
+        """Episode numbers of a part of a log. Its first step continues the latest episode, unless that has ended."""
         self.begin_step(None)
         first = self.number + self.over
         numbers: Integers = first + episode_numbers(episode)
@@ -179,5 +178,5 @@ class EpisodeCounter:
         return numbers
 
     def cut(self) -> None:
-        """Start a new episode although the latest one was not ended."""
+        """Let the next step start a new episode, although the latest one did not end."""
         self.counts[OVER], self.labelled = 1, False

@@ -1,4 +1,4 @@
-"""Determines which runs of a queue learn in one call of compiled code, and which of them together."""
+"""Determines which runs of a queue learn in one call of compiled code, and which of them share their batches."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gradtd.core.arrays import Plain
 from gradtd.running.online.online_run import OnlineRun
 
 FEWEST_LANES, MOST_NUMBERS = 8, 2**18
-"""Learning together does not help fewer runs, or vectors that exceed the caches."""
+"""Learning together does not help with fewer runs, or with vectors that exceed the caches."""
 
 
 class Group(NamedTuple):
@@ -28,7 +28,7 @@ class Group(NamedTuple):
     lanes: bool = False
 
     def pieces(self) -> list[tuple[Group, int, int]]:
-        """Work for a thread: all lanes, or one run."""
+        """The pieces of work for threads: all lanes together, or one run each."""
         return [(self, 0, len(self.runs))] if self.lanes else [(self, k, 1) for k in range(len(self.runs))]
 
 
@@ -45,7 +45,7 @@ class Grouping:
         self._stacks: dict[tuple[int, ...], tuple[Stack, list[int]]] = {}
 
     def groups(self, runs: list[OnlineRun], arguments: list[tuple[Any, ...]], threads: int) -> list[Group]:
-        """The groups of these runs; with 0 ``threads`` none learn together."""
+        """The groups of these runs; with ``threads`` 0, no runs learn together."""
         alike: dict[Any, list[int]] = {}
         for i, (run, one) in enumerate(zip(runs, arguments, strict=True)):
             driver = driver_of(run.session.setup.algorithm, run.session.drawing)
@@ -83,8 +83,7 @@ class Grouping:
         return Group(*found, lanes, lanes=True)
 
     def kernel(self, make: Any, code: Any, arguments: list[Any]) -> tuple[Plain, Packed]:
-        """``make(unpack)`` compiled once for arguments of this kind; ``code`` identifies what is derived from
-        others."""
+        """``make(unpack)`` compiled once for arguments of this kind; ``code`` identifies derived functions."""
         key = code, kind_of(arguments[0])
         if key not in self._kernels:
             self._kernels[key] = compile_packed(make, arguments[0], self.compile)

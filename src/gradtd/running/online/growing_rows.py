@@ -57,13 +57,13 @@ class GrowingRows:
 
     def __init__(self, n_features: int, kind: Any = np.float64, count: Integers | None = None) -> None:
         self.n_features = n_features
-        self.count = np.zeros(1, np.int64) if count is None else count  # compiled code counts, too
+        self.count = np.zeros(1, np.int64) if count is None else count  # compiled code also updates it
         self._data, self._indices = np.zeros(LEAST_ROOM, kind), np.zeros(LEAST_ROOM, np.uint32)
         self._begin = np.zeros(LEAST_ROOM, np.int64)
 
     @property
     def size(self) -> int:
-        """The number of rows held."""
+        """The number of rows in use."""
         return int(self.count[0])
 
     @size.setter
@@ -72,12 +72,12 @@ class GrowingRows:
 
     @property
     def used(self) -> int:
-        """The number of entries held."""
+        """The number of entries in use."""
         return int(self._begin[self.size])
 
     @property
     def table(self) -> SparseRows:
-        """The rows in use, in the form of compiled code; at least two numbers of ``begin``."""
+        """The rows in use, in the form for compiled code; ``begin`` has at least two entries."""
         begin = self._begin[: max(self.size, 1) + 1]
         return SparseRows(self._data[: self.used], self._indices[: self.used], begin, self.n_features)
 
@@ -95,18 +95,18 @@ class GrowingRows:
         self.size += count
 
     def has_room(self, rows: int, entries: int) -> bool:
-        """Whether this many more rows and entries fit."""
+        """Whether this number of additional rows and entries fits."""
         return self.size + rows + 1 < len(self._begin) and self.used + entries <= len(self._data)
 
     def grow(self, rows: int, entries: int) -> None:
-        """Reserve capacity for this many more rows and entries."""
+        """Reserve capacity for additional rows and entries."""
         if too_tight(len(self._begin), self.size + rows + 2):
             self._begin = resized(self._begin, roomy(self.size + rows + 2), self.size + 1)
         if too_tight(len(self._data), self.used + entries):
             self._lengthen(roomy(self.used + entries), self.used)
 
     def lengthen(self, entries: int) -> None:
-        """Reserve capacity for this total of entries, while rows are being filled."""
+        """Reserve capacity for this total number of entries, while rows are being filled."""
         if entries > len(self._data):
             self._lengthen(roomy(entries), len(self._data))
 

@@ -26,7 +26,7 @@ from gradtd.running.online.window import Rows
 
 
 class Horde(OnlineLearner):
-    """Many demons learn from one stream: each its own policy (rho), reward and discount, and its own weights.
+    """Many demons that learn from one stream, each with its own policy (rho), reward, discount and weights.
 
     Every demon gets the weights of a `Learner` with the same settings. Features are stored once.
 
@@ -45,7 +45,7 @@ class Horde(OnlineLearner):
     capacity, seed, theta0
         As in `gradtd.Learner`, for all demons without this setting.
     threads : int, optional
-        Threads that process the queue of steps, by default one per core. The result does not depend on it.
+        Number of threads that process the queue of steps, by default one per core. The result does not depend on it.
 
     >>> horde = Horde(1, {"soon": {"alpha": 0.5}, "late": {"alpha": 0.25}}, "td")
     >>> for _ in range(60):
@@ -135,7 +135,8 @@ class Horde(OnlineLearner):
                 queue.episodes.cut()
 
     def _put_fast(self, phi: Any, phi_next: Any, numbers: tuple[Any, Any, Any], cut: int) -> bool:
-        """A step with rows in the stored form, and floats or arrays as numbers; compiled code checks them."""
+        """Take a step with rows in the stored form and numbers as floats or arrays, which compiled code checks; False
+        if it cannot."""
         queue = self._queue
         rows = queue.rows
         if (
@@ -178,7 +179,7 @@ class Horde(OnlineLearner):
         """
         if self._sparse:
             raise InputError(
-                "update_many of a horde takes rows of numbers: with sparse=True call update for each step."
+                "update_many of a horde takes rows of numbers: with sparse=True, call update for each step."
             )
         numbers = {"reward": reward, "discount": discount, "rho": rho}
         self._put_many((phi, phi_next), numbers, (terminated, truncated))
@@ -220,7 +221,7 @@ class Horde(OnlineLearner):
 
     @property
     def updates(self) -> dict[str, int]:
-        """How many updates every demon made."""
+        """The number of updates of every demon."""
         with self._lock:
             self._queue.work_off()
         return {name: run.updates for name, run in zip(self._names, self._queue.runs, strict=True)}
@@ -271,12 +272,12 @@ class Horde(OnlineLearner):
 
 
 def _named(demons: Any) -> dict[str, Mapping[str, Any]]:
-    """The settings of every demon, under its name."""
+    """The settings of every demon by name."""
     if isinstance(demons, str) or not isinstance(demons, Iterable):
         raise InputError(f"demons must be a list of names, or map names to settings; got {demons!r}.")
     names = list(demons)
     if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
-        raise InputError(f"demons need names as text, all different; got {names!r}.")
+        raise InputError(f"the names of demons must be text, without duplicates; got {names!r}.")
     named = dict(demons) if isinstance(demons, Mapping) else {name: {} for name in names}
     for name, settings in named.items():
         if not isinstance(settings, Mapping):

@@ -56,8 +56,8 @@ class Learner(WatchedLearner):
     """A value estimate that learns step by step, in bounded memory.
 
     After n steps its weights are bit for bit those of `gradtd.learn` on a stream of these n steps with the same
-    ``capacity``. Rules that do not replay steps keep only a few. Several threads may use one learner: each step is
-    atomic.
+    ``capacity``. If the rule does not replay steps, it stores only a few. Several threads may use one learner: each
+    step is atomic.
 
     Parameters
     ----------
@@ -76,17 +76,17 @@ class Learner(WatchedLearner):
         Learn on whitened features: uncorrelated and equally scaled. The transformation comes from the first thousand
         steps (or five per feature), which are buffered until then. Weights and values refer to the original features.
     capacity : int, optional
-        How many steps each buffer holds; the oldest are dropped first. None keeps all. The default is bounded, since a
-        stream may be endless: batches then come from the latest 2 x 100 000 steps, and more data no longer improve the
-        estimate.
+        Number of steps that each buffer holds; the oldest are dropped first. None keeps all. The default is bounded,
+        since a stream may be endless: batches then come from the latest 2 x 100 000 steps, and more data do not improve
+        the estimate.
     intervals : bool
-        Keep what `interval` needs, in 80 bytes for each pair of features: dense rows of up to 500 features.
+        Store what `interval` needs, 80 bytes per pair of features. This requires dense rows of at most 500 features.
     seed : int
         Fixes the batches that are drawn.
     theta0 : array, optional
         Initial weights, by default zeros.
     compile : bool, optional
-        False runs plain Python, which is slow and can be debugged.
+        False runs plain Python, which is slow but can be debugged.
 
     >>> learner = Learner(2, "td", alpha=0.5)
     >>> for _ in range(50):
@@ -149,14 +149,14 @@ class Learner(WatchedLearner):
         Parameters
         ----------
         phi : array, or SciPy sparse row; with ``sparse=True`` indices
-            The features before the step. The first step decides the storage: float32, in half the memory, as long as
-            all rows are float32, else float64.
+            The features before the step. Rows are stored as float32 (half the memory) as long as all of them are
+            float32, else as float64.
         reward : float
             Its reward.
         phi_next : array, or SciPy sparse row; with ``sparse=True`` indices
             The features after the step.
         rho : float
-            The target's probability of the action taken over the behaviour's.
+            The target's probability of the action taken, divided by the behaviour's.
         discount : float, optional
             Gamma, and 0 where the episode terminated. By default the learner's ``gamma``.
         episode : int, optional
@@ -226,7 +226,7 @@ class Learner(WatchedLearner):
         self._fast = _Fast(queue, self._compiled(sum_at) if self._sparse else None) if plain else None
 
     def _put(self, phi: Any, phi_next: Any, numbers: tuple[Any, Any, Any], cut: int, episode: Any) -> None:
-        """The slow path: check a step in another form, or say what is wrong with it."""
+        """The slow path: check a step in another form, or raise an error that explains its fault."""
         reward, discount = checks.number("reward", numbers[0]), discount_number("discount", numbers[1])
         rho, number = ratio_number("rho", numbers[2]), self._episode(episode)
         self._look()
@@ -254,8 +254,8 @@ class Learner(WatchedLearner):
         """Take many steps in order; returns the learner.
 
         Rows are tables (steps, features); other arguments have one entry per step or one number for all. A step starts
-        in the next observation of the previous one, unless that ended an episode. With ``sparse=True``, rows are lists
-        of rows of indices, or a table of them.
+        in the next observation of the previous step, unless that step ended an episode. With ``sparse=True``, rows are
+        lists of rows of indices, or a table of them.
 
         >>> learner = Learner(2, "td", alpha=0.5, gamma=0.9)
         >>> learner.update_many([[1, 0], [0, 1]], [0, 1], [[0, 1], [0, 0]], terminated=[False, True])
@@ -294,7 +294,7 @@ class Learner(WatchedLearner):
 
         Its first step continues the latest episode unless that ended with discount 0. If the log was cut after a
         truncated episode, call `new_episode` first. Sparse features stay sparse, and so do their traces, unless the
-        first step was dense or the rule reads dense rows only: then up to 4096 columns are stored densely.
+        first step was dense or the rule reads only dense rows. Then up to 4096 columns are stored densely.
         """
         self._put_stream(stream, {})
         return self
@@ -311,7 +311,7 @@ class Learner(WatchedLearner):
         ):
             with self._lock:
                 value = float(phi.dot(fast.weights))
-            if value - value == 0.0:  # otherwise a non-finite value is reported
+            if value - value == 0.0:  # false for a non-finite value, which is reported
                 return value
         indexed = fast is not None and fast.lengths is not None and type(phi) is ndarray and phi.dtype is _INT64
         if fast is not None and indexed and phi.ndim == 1 and phi.size <= fast.room:
@@ -366,6 +366,6 @@ class Learner(WatchedLearner):
         return self
 
     def _become(self, other: Learner) -> None:
-        """Replace another learner with the same settings."""
+        """Take over the state of another learner with the same settings."""
         with self._lock:
             self.__dict__.update({name: value for name, value in other.__dict__.items() if name != "_lock"})

@@ -42,7 +42,7 @@ def write(figure: Any, path: str | Path | None) -> Any:
 
 
 def page(title: str, standing: Standing, figure: Any | None) -> str:
-    """What a notebook shows."""
+    """The HTML that a notebook shows."""
     drawn = "" if figure is None else svg(figure)
     return f"<p><b>{escape(title)}</b></p>{standing._repr_html_()}{drawn}"
 

@@ -84,7 +84,7 @@ class OnlineLearner:
 
     @property
     def gamma(self) -> float | None:
-        """The discount of steps that are given none."""
+        """The discount of steps without a given discount."""
         return self._gamma
 
     def new_episode(self) -> None:
@@ -97,7 +97,7 @@ class OnlineLearner:
         self._save(path, {}, {})
 
     def _save(self, path: str | Path, more: dict[str, Any], arrays: Arrays) -> None:
-        """The same, with additional contents."""
+        """`save` with additional contents."""
         with self._lock:
             beside = (self._more() | more, self._arrays() | arrays)
             try:
@@ -109,7 +109,7 @@ class OnlineLearner:
         """Drop cached references, since arrays may have moved."""
 
     def _more(self) -> dict[str, Any]:
-        """The learner's part of a file."""
+        """The learner's own header entries of a file."""
         return ({"gamma": self._gamma} if self._gamma is not None else {}) | ({"indices": True} if self._sparse else {})
 
     def _stage(self, phi: Any, phi_next: Any) -> None:
@@ -149,7 +149,7 @@ class OnlineLearner:
     def _interval(self, i: int, phi: Any, level: Any, anytime: Any) -> ValueInterval:
         run, queue = self._queue.runs[i], self._queue
         if run.moments is None:
-            raise InputError("interval needs moments from the first step on: make the learner with intervals=True.")
+            raise InputError("interval needs moments from the first step on: create the learner with intervals=True.")
         level = level_of(level)
         row = None if phi is None else self._interval_row(phi)
         queue.work_off()
@@ -171,18 +171,18 @@ class OnlineLearner:
         return self._queue.thetas()
 
     def _read_only(self) -> list[Floats]:
-        """The same without a copy, for immediate use."""
+        """`_thetas` without a copy, for immediate use."""
         self._queue.work_off()
         live = [run.live for run in self._queue.runs]
         found = [theta for theta in live if theta is not None]
         return found if len(found) == len(live) else self._thetas()
 
     def _arrays(self) -> Arrays:
-        """The contents of a file besides the queue."""
+        """The arrays of a file in addition to those of the queue."""
         return {}
 
     def _put_many(self, rows: tuple[Any, Any], numbers: Mapping[str, Any], ends: tuple[Any, Any]) -> None:
-        """Consecutive steps, with their rows in two tables."""
+        """Take consecutive steps, with their rows in two tables."""
         tables = [checks.finite_array(name, table, 2, narrow=True) for name, table in zip(_ENDS, rows, strict=True)]
         for name, table in zip(_ENDS, tables, strict=True):
             if table.shape != (len(tables[0]), self.n_features):
@@ -223,7 +223,7 @@ class OnlineLearner:
             return values if ndim == 2 else [float(value) for value in values]
 
     def _values_at(self, phi: Any) -> list[Any]:
-        """The values of rows given by their indices: of one, or of many with as many entries each."""
+        """The values of rows given by their indices: one row, or many rows with equal numbers of entries."""
         self._queue.work_off()
         if isinstance(phi, np.ndarray) and phi.ndim == 2:
             indices, _ = index_row("phi", phi.ravel(), self.n_features)
@@ -283,7 +283,7 @@ def put_stream(queue: StepQueue, stream: Stream, numbers: NDArray[np.float64]) -
 def put_many(
     queue: StepQueue, tables: list[NDArray[Any]], numbers: NDArray[np.float64], over: NDArray[np.bool_]
 ) -> None:
-    """Learn from consecutive steps; ``over`` marks those that end an episode."""
+    """Learn from consecutive steps; ``over`` marks steps that end an episode."""
     queue.work_off()
     queue.take_kind(all(table.dtype == np.float32 for table in tables))
     sparse = isinstance(queue.store(False), SparseTable)

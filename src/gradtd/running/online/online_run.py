@@ -78,7 +78,7 @@ class OnlineRun:
         return window.view(features), window.buffers, run, plan, wanted, window.own(place), shared
 
     def lane_key(self) -> Any:
-        """The data shared by runs that learn together (`gradtd.compiled.lanes`). None if this one cannot."""
+        """An equal key for all runs that can learn together (`gradtd.compiled.lanes`), or None if this run cannot."""
         setup, window, run = self.session.setup, self.window, self.run
         if setup.algorithm.lanes is None or run is None or window.tracing is not None or self.diverged_at >= 0:
             return None
@@ -89,7 +89,8 @@ class OnlineRun:
         return drawn, sizes, *window.buffers.arrived.tolist(), int(run.rng[0]), int(run.clock["seen"][0])
 
     def note_episodes(self, table: Any) -> None:
-        """Add the steps since the last call to the moments, while the window holds them; their rows are in a table."""
+        """Add the steps since the last call to the moments, before the window drops them; ``table`` holds their
+        rows."""
         window, moments = self.window, self.moments
         new = 0 if moments is None else window.given - int(moments.counts[0])
         if moments is None or not new or self.diverged_at >= 0:
@@ -112,7 +113,7 @@ class OnlineRun:
 
     @property
     def live(self) -> Floats | None:
-        """The live array of the reported weights; None if there is none."""
+        """The live array of the reported weights, or None if there is none."""
         if self.run is None or self.diverged_at >= 0:
             start: Floats = self.weights[0]
             return start
@@ -122,8 +123,8 @@ class OnlineRun:
         return theta
 
     def theta(self, ask: Callable[[tuple[Any, ...]], Any]) -> Floats:
-        """The current weights, initially the start weights. ``ask`` is called for a rule that computes them on
-        request.
+        """The current weights, initially the start weights. For a rule that computes weights on request, ``ask`` is
+        called.
         """
         live = self.live
         if live is not None:
@@ -137,7 +138,7 @@ class OnlineRun:
         return np.array(self.weights[0])
 
     def _read(self, ask: Callable[[tuple[Any, ...]], Any]) -> None:
-        """Some rules change their state when asked for weights, so use a copy."""
+        """Compute weights on a copy of the state, because some rules change their state when they compute weights."""
         run: Any = self.run
         state = type(run.state)(*(array.copy() for array in run.state))
         clock = run.clock.copy()
@@ -153,24 +154,24 @@ def online_session(rule: Algorithm, hyper: Mapping[str, Any], capacity: int | No
     """Prepare a rule to learn online. Refuses rules that need all steps at once."""
     if rule.stored:
         raise InputError(
-            f"{rule.name} rereads all steps by number, and a learner stores only the latest: "
+            f"{rule.name} rereads all steps by number, but a learner stores only the latest: "
             "collect the steps in a Stream and give it to gradtd.learn, or choose another algorithm."
         )
     if hyper.get("trace") == "tree":
         raise InputError(
-            "trace='tree' needs the target's probabilities, and a learner gets only ratios: "
+            "trace='tree' needs the target's probabilities, but a learner gets only ratios: "
             "collect the steps in a Stream and give it to gradtd.learn, or choose trace='rho' or trace='clipped'."
         )
     if hyper.get("average") == "tail" and hyper.get("average_from") is None:
         raise InputError(
-            "average='tail' begins at half of the steps, and the number of steps is not known in advance: "
-            "give average_from as well, or average='polynomial'."
+            "average='tail' begins at half of the steps, but the number of steps is not known in advance: "
+            "also give average_from, or use average='polynomial'."
         )
     bounded = {"capacity": capacity} if "capacity" in parameters(rule) else {}
     session = Session(rule, bounded | dict(hyper), n_steps=0, compile=compile)
     if session.setup.numbers.get("n_actions", 1) > 1:
         raise InputError(
-            f"{rule.name} with n_actions above 1 looks at the rows of all next actions, and a learner is given one: "
+            f"{rule.name} with n_actions above 1 reads the rows of all next actions, but a learner gets only one: "
             "collect the steps in a Stream and give it to gradtd.learn."
         )
     if session.setup.algorithm.on_policy:

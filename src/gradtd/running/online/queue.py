@@ -48,14 +48,14 @@ _WORTH_A_THREAD = 64
 WIDEST_SPARSE = 4096
 """Sparse rows with more features than this are not stored densely."""
 RECENT = 20_000
-"""Steps stored for `standing` if the rule does not replay steps."""
+"""Number of steps stored for `standing` if the rule does not replay steps."""
 
 
 class StepQueue:
     """Steps, and the runs that learn from them: features are stored once, steps and state once per run.
 
-    A learner's one run learns from a step when it is given. The runs of a horde let steps wait, up to
-    ``LONGEST_QUEUE``, or until weights are requested.
+    The single run of a learner learns from each step at once. The runs of a horde let up to ``LONGEST_QUEUE`` steps
+    wait, or until weights are requested.
     """
 
     def __init__(self, n_features: int, runs: list[OnlineRun], threads: int, compile: bool | None = None) -> None:
@@ -64,8 +64,8 @@ class StepQueue:
         self.counts[[LATEST, EPISODE]], self.counts[OVER] = -1, 1
         self.episodes = EpisodeCounter(self.counts)
         self.most, self.pause_at = LONGEST_QUEUE, UNBOUNDED
-        self.rows: Rows | SparseTable | None = None  # until the first step says how rows are stored
-        self.kind: Any = None  # float32 or float64, until then
+        self.rows: Rows | SparseTable | None = None  # set by the first step
+        self.kind: Any = None  # float32 or float64, set by the first step
         self.given = np.zeros((3, len(runs)))
         self._allocate()
         self.groups: list[Group] = []
@@ -80,7 +80,7 @@ class StepQueue:
         self._places = np.zeros((self.most, 3), np.int64)
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy has new arrays and must pack them again."""
+        """The state without packed arguments: a copy has new arrays and must pack them again."""
         return self.__dict__ | {
             "groups": [],
             "_grouping": Grouping(self.n_features, self.compile),
@@ -110,7 +110,7 @@ class StepQueue:
     # How rows are stored
 
     def store(self, sparse: bool) -> Rows | SparseTable:
-        """Fix the storage of rows by the first ones; sparse only if every rule can read that."""
+        """Fix the storage of rows at the first step; it is sparse only if every rule can read sparse rows."""
         if self.rows is not None:
             return self.rows
         self.kind = self.kind or np.float64
@@ -135,7 +135,7 @@ class StepQueue:
             run.window.store(sparse)
 
     def take_kind(self, narrow: bool) -> None:
-        """Rows are float32 until the first float64 row, which converts all of them."""
+        """Keep rows in float32 until the first float64 row, which converts all of them."""
         if self.kind is None:
             self.kind = np.float32 if narrow else np.float64
         elif self.kind == np.float32 and not narrow:
@@ -149,15 +149,16 @@ class StepQueue:
         """Refuse wide sparse rows that would be stored densely."""
         if self.n_features > WIDEST_SPARSE:
             raise InputError(
-                f"{name} is sparse with {self.n_features} features, and this learner stores rows densely, as its first "
-                f"step was or because a rule reads dense rows only: with {WIDEST_SPARSE} features at most. Give sparse "
-                "rows from the first step on, and rules that read them."
+                f"{name} is sparse with {self.n_features} features, but this learner stores rows densely, because its "
+                f"first step was dense or a rule reads only dense rows. That is limited to {WIDEST_SPARSE} features. "
+                "Give "
+                "sparse rows from the first step on, and use rules that read them."
             )
 
     # One step
 
     def stage(self, phi: Any, phi_next: Any) -> None:
-        """Check the two rows of a step, and stage them as the first step's were stored."""
+        """Check the two rows of a step, and stage them in the storage of the first step."""
         self.refuse_broken()
         given = {"phi": phi, "phi_next": phi_next}
         sparse = isinstance(self.rows, SparseTable) if self.rows else any(map(is_sparse, given.values()))
@@ -174,7 +175,7 @@ class StepQueue:
         self.pack()
 
     def stage_indices(self, rows: list[IndexRow]) -> None:
-        """The same for checked rows given by indices."""
+        """`stage` for checked rows given by indices."""
         self.take_kind(False)
         table: Any = self.store(True)
         if isinstance(table, SparseTable):
@@ -208,7 +209,7 @@ class StepQueue:
             raise RuntimeError("a checked step was refused")
 
     def try_put(self, cut: int) -> bool:
-        """The same for numbers that compiled code checks; False if it refuses them."""
+        """`put` for numbers that compiled code checks; False if it refuses them."""
         self._pack_rows()
         code = self._put(self._shared.address(), cut)
         if code == FULL:
@@ -239,7 +240,7 @@ class StepQueue:
             raise
 
     def interrupted(self, error: BaseException) -> None:
-        """Handle an error during learning. Compiled code cannot be interrupted within a step."""
+        """Mark the state as invalid after an error within a step, and raise an error that explains it."""
         if isinstance(error, KeyboardInterrupt) and self.groups and self.groups[0].packed.compiled:
             return
         self.broken = True
@@ -257,7 +258,7 @@ class StepQueue:
                 "load the last saved file, or start again."
             )
 
-    # All steps that wait
+    # All queued steps
 
     def work_off(self) -> None:
         """Learn from the queued steps."""
@@ -300,7 +301,7 @@ class StepQueue:
             run.hear()
 
     def make_room(self, more: int) -> None:
-        """Learn from the queue, and reserve capacity for this many more steps."""
+        """Learn from the queue, and reserve capacity for ``more`` steps."""
         self.work_off()
         self.note_episodes()
         rows: Any = self.store(False)
@@ -327,12 +328,13 @@ class StepQueue:
         return self
 
     def _pack_rows(self) -> None:
-        """`pack` for a step that is put: that reads what all runs share, and asking each of a hundred takes longer."""
+        """`pack` only what a new step needs: the data that all runs share, because asking each of a hundred runs takes
+        longer."""
         if self._packed_at is None or self.rows is None or self._packed_at[0] != self.rows.version:
             self.pack()
 
     def put_block(self, table: Any, ends: Integers, numbers: NDArray[np.float64], episode: Integers) -> None:
-        """Learn from steps whose checked rows are in a table; ``ends`` has the row and the next row of each."""
+        """Learn from steps whose checked rows are in a table; ``ends`` holds the row and the next row of each step."""
         rows: Any = self.store(False)
         n = len(episode)
         self.note_episodes()
@@ -350,7 +352,7 @@ class StepQueue:
 
     def note_episodes(self) -> None:
         """Let runs that record moments add the steps that they have learned from, because the next step may drop
-        those."""
+        these."""
         for run in self.runs:
             if run.moments is not None and self.rows is not None:
                 run.note_episodes(self.rows.table)

@@ -1,4 +1,4 @@
-"""Runs a learner on an environment under a behaviour policy, or on a recorded stream, with a curve and a checkpoint.
+"""Runs a learner in an environment under a behaviour policy, or on a recorded stream, with a curve and a checkpoint.
 
     course = gradtd.run_online(learner, "CartPole-v1", 25_000, behaviour=explore, target=balance, features=rows)
 
@@ -44,7 +44,7 @@ def run_online(
     plot: bool | str | Path = False,
     checkpoint: str | Path | None = None,
 ) -> Course:
-    """Run a learner on an environment or a stream up to a number of steps; returns its course.
+    """Run a learner in an environment or on a stream for a number of steps; returns its course.
 
     Parameters
     ----------
@@ -53,24 +53,25 @@ def run_online(
     source : Gymnasium environment, id of one, or Stream
         The source of steps. Actions of an environment must be Discrete.
     steps : int, optional
-        Total steps of the learner at the end, including earlier ones. A stream has its own end.
+        Total number of steps of the learner at the end, including earlier ones. A stream ends when it has no more
+        steps.
     behaviour, target : policy
         The policy that acts, and the one whose value is learned (by default the same), in the forms of
         `gradtd.collect`.
     features : callable or Features, optional
-        Row of features of an observation; by default its numbers, or one feature per Discrete observation.
+        Computes the row of features of an observation. By default its numbers, or one feature per Discrete observation.
     seed : int
-        Fixes the environment and the actions.
+        Seed of the environment and of the actions.
     max_steps : int, optional
-        Number of steps between points of the curve and calls of ``callback``.
+        An episode of an environment is truncated after this number of steps.
     every : int
         Number of steps between points of the curve and calls of ``callback``.
     callback : callable, optional
         ``callback(course)``; learning stops if it returns True.
     progress
-        None shows a bar after a second, True at once, False never; a function ``progress(done, total)`` is called.
+        None shows a bar after a second, True at once, False never. A function is called as ``progress(done, total)``.
     plot : bool or path
-        True draws the curve under a notebook's cell while it grows, a path into that file.
+        True draws the growing curve below the notebook's cell; a path draws it to that file.
     checkpoint : path, optional
         A file for learner and course, written after the first episode that ends after ``every`` steps (for a stream:
         after every ``every`` steps). If the file exists, the course continues from it.
@@ -123,7 +124,7 @@ class _Told(NamedTuple):
 
 
 def _drive(course: Course, told: _Told, progress: Any, pieces: Iterator[bool]) -> Course:
-    """Process the source in pieces, with points, callbacks and files between them."""
+    """Process the source in pieces; between them come points of the curve, callbacks and files."""
     own = (lambda what, done, total: progress(done, total)) if callable(progress) else progress
     saved = course.learner.seen
     with progress_bar("learning", what=True, progress=own) as report:
@@ -149,7 +150,7 @@ def _drive(course: Course, told: _Told, progress: Any, pieces: Iterator[bool]) -
 
 
 def _from_stream(course: Course, stream: Stream, told: _Told) -> Iterator[bool]:
-    """A recorded stream, in pieces up to the next point of the curve."""
+    """Learn from a recorded stream in pieces, each up to the next point of the curve."""
     learner = course.learner
     episode = stream.steps.episode
     first = np.flatnonzero(np.r_[True, episode[1:] != episode[:-1]])[: course.MOST_STARTS]
@@ -177,7 +178,7 @@ class _Player(NamedTuple):
 
 
 def _from_world(course: Course, player: _Player, told: _Told) -> Iterator[bool]:
-    """Run episodes. A point may be due within one, a checkpoint only after it."""
+    """Run episodes. A point of the curve may be due within an episode, a checkpoint only after it."""
     learner, world = course.learner, player.world
     while learner.seen < told.end:
         key = np.random.SeedSequence([course.seed, course.done])
@@ -213,7 +214,9 @@ def _rows(features: Any, world: World, learner: Learner) -> Callable[[Any], Any]
         states = int(world.env.observation_space.n)
         if learner.n_features != states:
             raise InputError(
-                f"{world.name} has {states} states, one feature each; the learner has {learner.n_features}."
+                f"{world.name} has {states} states, with one feature each, but the learner has {learner.n_features} "
+                "features: "
+                "make the learner with that number, or give features=."
             )
         table = np.eye(states)
         begin = int(world.env.observation_space.start)
@@ -237,15 +240,15 @@ class Course:
     """The curve of a learner, made by `gradtd.run_online`.
 
     ``steps`` and ``values`` are the points of the curve: steps seen, and the mean prediction where episodes start.
-    ``returns`` are the undiscounted returns of the behaviour's episodes, ``stopped`` says whether the callback ended
-    it.
+    ``returns`` are the undiscounted returns of the behaviour's episodes; ``stopped`` is True if the callback ended the
+    course.
 
     Parameters
     ----------
     learner : Learner
         The learner.
     seed : int
-        Fixes an environment and the actions taken in it.
+        Seed of the environment and of the actions.
     """
 
     MOST_STARTS: ClassVar[int] = 256
@@ -257,7 +260,7 @@ class Course:
         self.values: list[float] = []
         self.returns: list[float] = []
         self.starts: Any = None
-        self.done = 0  # finished episodes of an environment, or steps of a stream
+        self.done = 0  # number of finished episodes of an environment, or of steps of a stream
         self.stopped = False
         self.may_save = False
         self._handle: Any = None
@@ -294,7 +297,7 @@ class Course:
         return self.values[-1] if self.values else float("nan")
 
     def plot(self, path: str | Path | None = None) -> Any:
-        """The curve, next to least squares on the learner's own steps: a figure, or a file."""
+        """Draw the curve next to least squares on the learner's own steps; returns a figure, or writes a file."""
         return learner_curve.write(self._figure(), path)
 
     def _figure(self) -> Any:

@@ -1,4 +1,4 @@
-"""A learner or a horde in one file, in the format of `gradtd.core.files`.
+"""Saves a learner or a horde in one file, in the format of `gradtd.core.files`.
 
 The file contains the steps for replay, so a loaded learner continues exactly. A file may come from an untrusted source,
 so everything that compiled code uses as an index is checked.
@@ -35,7 +35,7 @@ MADE_BY = "gradtd learner"
 FORMAT = 2
 FLOAT = np.dtype(np.float64)
 MOST_STEPS = 2**53
-"""Upper limit of the steps of a learner, below which counts are exact and do not overflow."""
+"""Maximum number of steps of a learner: below it, counts are exact and do not overflow."""
 
 
 Contents = tuple[Mapping[str, Any], Arrays]
@@ -55,7 +55,7 @@ def save(path: str | Path, kind: str, names: list[str], queue: StepQueue, more: 
 
 
 def contents(kind: str, names: list[str], queue: StepQueue, more: Contents) -> Contents:
-    """What a file of a queue, its runs and the learner's other data contains."""
+    """The header and the arrays that store a queue, its runs and the learner's other data."""
     queue.work_off()
     queue.note_episodes()
     rows = queue.store(False)
@@ -107,7 +107,7 @@ def _put_table(name: str, rows: Any, used: slice | Integers) -> Arrays:
 
 
 def _sparse_rows(arrays: Arrays, name: str, data: NDArray[Any], rows: int | None, n_features: int) -> SparseRows:
-    """Sparse rows of a file with all values 1."""
+    """Checked sparse rows of a file."""
     indices = _array(arrays, f"{name}.indices", np.dtype(np.uint32), (len(data),))
     begin = _array(arrays, f"{name}.begin", np.dtype(np.int64), (None if rows is None else rows + 1,))
     if not len(begin) or begin[0] != 0 or begin[-1] != len(data) or (begin[1:] < begin[:-1]).any():
@@ -117,7 +117,7 @@ def _sparse_rows(arrays: Arrays, name: str, data: NDArray[Any], rows: int | None
     outside = indices >= n_features
     checks.refuse_where(f"{name}.indices", outside, indices, f"must be a column of features, 0 to {n_features - 1}")
     inside = np.ones(len(data), bool)
-    inside[begin[:-1][begin[:-1] < len(data)]] = False  # an entry that is not the first of its row
+    inside[begin[:-1][begin[:-1] < len(data)]] = False  # entries that are not the first of their row
     if (indices[1:] <= indices[:-1])[inside[1:]].any():
         raise InputError(f"{name}.indices must increase along a row: the file is damaged.")
     return SparseRows(data, indices, begin, n_features)
@@ -128,7 +128,7 @@ def _traces(arrays: Arrays, name: str, window: Window, steps: int) -> Any:
     if window.tracer is None:
         return None
     if isinstance(window.traces, GrowingRows):
-        data = _array(arrays, f"{name}.data", FLOAT, (None,))  # of any size: a trace may overflow
+        data = _array(arrays, f"{name}.data", FLOAT, (None,))  # of any size, because a trace may overflow
         return _sparse_rows(arrays, name, data, steps, window.n_features)
     return _array(arrays, name, FLOAT, (steps, window.n_features))
 
@@ -168,7 +168,7 @@ def _put_run(arrays: Arrays, prefix: str, name: str, run: OnlineRun, rows: slice
 
 
 def settings_of(queue: StepQueue) -> list[Any]:
-    """The settings that a learner must share with a file it continues from."""
+    """The settings that must be equal for a learner to continue from a file."""
     runs = [
         (r.rule.name, r.seed, r.moments is None, {k: repr(v) for k, v in r.session.setup.hyper.items()})
         for r in queue.runs
@@ -180,7 +180,7 @@ def _fixed(run: OnlineRun) -> Arrays:
     """The arrays of a run whose names and shapes follow from its algorithm and settings."""
     kept = run.run
     if kept is None:
-        raise RuntimeError("a run that has not begun stores nothing")
+        raise RuntimeError("a run that has not begun has no state")
     state: Arrays = {}
     for name, field in zip(kept.state._fields, kept.state, strict=True):
         state |= _arrays_of(f"state.{name}", field)
@@ -192,7 +192,7 @@ def _fixed(run: OnlineRun) -> Arrays:
 
 
 def _arrays_of(name: str, field: Any) -> Arrays:
-    """The stored content of a vector: none if it is cleared between updates."""
+    """The stored content of a vector; empty if the vector is cleared between updates."""
     if isinstance(field, Cleared):
         return {}
     if isinstance(field, np.ndarray):
@@ -206,12 +206,12 @@ def _refuse_other_state(arrays: Arrays, prefix: str, expected: Arrays) -> None:
     others = {name for name in arrays if name.startswith(prefix + "state.")} - {prefix + name for name in expected}
     if others:
         raise InputError(
-            f"the file has {min(others)}: it was written by a version of the algorithm with another state."
+            f"the file has {min(others)}: it was written by a version of the algorithm with a different state."
         )
 
 
 Loaded = tuple[list[str], StepQueue, Mapping[str, Any], Arrays]
-"""Names and the queue; the header and the arrays, which may have more."""
+"""The names and the queue, then the header and the arrays, which may contain more."""
 
 
 def load(path: str | Path, kind: str, threads: int, compile: bool | None) -> Loaded:
@@ -221,14 +221,14 @@ def load(path: str | Path, kind: str, threads: int, compile: bool | None) -> Loa
 
 
 def restored(name: str, found: Contents, kind: str, threads: int, compile: bool | None) -> Loaded:
-    """The names and the queue that `contents` gave; ``name`` says where they are from."""
+    """The names and the queue in what `contents` returned; ``name`` is their source, for messages."""
     header, arrays = found
     if header["made_by"] != MADE_BY:
         raise KeyError("made_by")
     if header["format"] != FORMAT:
         raise InputError(f"{name!r} has format {header['format']!r}, this version of gradtd reads {FORMAT}.")
     if header["kind"] != kind:
-        raise InputError(f"{name!r} holds a {header['kind']}: load it with {header['kind']}.load.")
+        raise InputError(f"{name!r} contains a {header['kind']}: load it with {header['kind']}.load.")
     return *_restore(header, arrays, threads, compile), header, arrays
 
 
@@ -236,7 +236,8 @@ def _restore(
     header: Mapping[str, Any], arrays: Arrays, threads: int, compile: bool | None
 ) -> tuple[list[str], StepQueue]:
     n_features = checks.whole_number("n_features", header["n_features"], 1)
-    _array(arrays, "0.state.theta", np.dtype(np.float64), (n_features,))  # before anything of that size is made
+    # checked before anything of that size is allocated
+    _array(arrays, "0.state.theta", np.dtype(np.float64), (n_features,))
     sparse = header.get("sparse", False) is True
     features: Any
     if sparse:
@@ -290,7 +291,7 @@ def _run(
     more: Any = {"seed": entry["seed"], "theta0": None, "compile": compile, "intervals": intervals}
     run = OnlineRun(entry["algorithm"], hyper, n_features, capacity=None, **more)
     if sparse and not run.keeps_sparse:
-        raise InputError(f"the file's rows are sparse, and {run.rule.name} with its settings reads dense ones only.")
+        raise InputError(f"the file's rows are sparse, but {run.rule.name} with its settings reads only dense ones.")
     run.begin(sparse)
     _refuse_other_state(arrays, prefix, _fixed(run))
     for name, array in _fixed(run).items():
@@ -351,6 +352,6 @@ def _array(arrays: Arrays, name: str, dtype: np.dtype[Any], shape: tuple[int | N
     if found.dtype.descr != dtype.descr or not fits:
         raise InputError(
             f"the file's {name} has type {found.dtype} and shape {found.shape}, expected {dtype} and {shape}: it "
-            f"was written by a version of the algorithm with another state."
+            f"was written by a version of the algorithm with a different state."
         )
     return found

@@ -1,4 +1,4 @@
-"""Sparse rows of features for windows of steps, the counterpart of `window.Rows`."""
+"""Sparse rows of features for windows of steps; the counterpart of `window.Rows`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def is_sparse(values: Any) -> bool:
 
 
 def sparse_row(name: str, values: Any, n_features: int) -> SparseRows:
-    """One checked row of features, given sparse or dense."""
+    """Check one row of features, sparse or dense, and return it as a sparse row."""
     if not is_sparse(values):
         dense = checks.finite_array(name, values, 1, narrow=True)
         if len(dense) != n_features:
@@ -36,7 +36,7 @@ def sparse_row(name: str, values: Any, n_features: int) -> SparseRows:
 
 
 def compressed(table: Any, kind: Any = None) -> SparseRows:
-    """The rows of a checked SciPy matrix in the form of compiled code, with these values or its own."""
+    """The rows of a checked SciPy matrix in the form for compiled code, with values of type ``kind``, or unchanged."""
     made = table.tocsr()
     begin, indices = made.indptr.astype(np.int64), made.indices.astype(np.uint32)
     return SparseRows(np.asarray(made.data, kind), indices, begin, int(made.shape[1]))
@@ -83,24 +83,24 @@ class SparseTable(GrowingRows):
             self._stage_of(roomy(entries), self.staged.data.dtype)
 
     def stage_rows(self, rows: Sequence[tuple[Any, Any]]) -> None:
-        """The two rows of a step: indices, and numbers."""
+        """Stage the two rows of a step, given as indices and numbers."""
         self.stage_room(max(len(indices) for indices, _ in rows))
         for i, (indices, data) in enumerate(rows):
             n = len(indices)
             self.staged.indices[i, :n], self.staged.data[i, :n], self.staged.length[i] = indices, data, n
 
     def stage_ones(self, i: int, indices: Integers) -> None:
-        """Row i of a step, given by the indices of features that are 1."""
+        """Stage row i of a step, given by the indices of features that are 1."""
         n = len(indices)
         self.staged.indices[i, :n], self.staged.length[i] = indices, -1 - n
 
     @property
     def staged_entries(self) -> int:
-        """How many entries the two staged rows have."""
+        """The number of entries of the two staged rows."""
         return sum(-1 - n if n < 0 else n for n in self.staged.length.tolist())
 
     def room(self) -> int:
-        """Number of further steps for which the entries fit."""
+        """Number of additional steps for which the entries fit."""
         return (len(self._begin) - 2 - self.size) // 2
 
     def add(self, block: SparseRows, first: int, windows: Sequence[Window]) -> Integers:

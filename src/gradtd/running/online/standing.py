@@ -5,9 +5,9 @@ features,
 
     A = sum of rho e (discount x' - x)',    b = sum of rho r e,    A theta_ls + b = 0
 
-and influences A^-1 sum of rho delta e, one per episode, the solution has a covariance. Both are found in whitened
-features, C = mean of x x' = I: there the mean square of a difference of predictions, over the states of these steps,
-is the square of the difference of weights, and the mean variance of predictions is the trace of the covariance.
+the influences A^-1 sum of rho delta e, one per episode, give the covariance of the solution. Both are computed in
+whitened features, C = mean of x x' = I. There the mean square of a difference of predictions, over the states of these
+steps, is the squared difference of the weights, and the mean variance of predictions is the trace of the covariance.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from gradtd.running.online.queue import StepQueue
 MOST_FEATURES = 500
 """With more features than this, least squares is not computed."""
 FAR, FAR_ELSEWHERE, FAR_PART = 0.5, 2.0, 0.1
-"""A learner has not converged if its predictions are more standard errors, and a larger relative distance, from least
-squares on all steps. If least squares has only part of the steps, its own error is part of the distance."""
+"""A learner has not converged if its predictions are farther from least squares than this number of standard errors and
+than this relative distance. If least squares uses only part of the steps, its own error is part of the distance."""
 BADLY_SCALED = 1e4
 """Condition number of the features' second moments above which gradient rules are slow."""
 REDUNDANT = 1e-10
@@ -39,24 +39,24 @@ FEW_EPISODES, BLOCKS = 10, 20
 
 @dataclass(frozen=True)
 class Standing:
-    """The status of a learner. Values that could not be computed are None; ``note`` says why.
+    """The status of a learner. Values that could not be computed are None; ``note`` gives the reason.
 
     Parameters
     ----------
     seen, updates, episodes : int
-        Steps given, updates made, episodes begun.
+        Numbers of steps given, of updates and of episodes begun.
     started : int or None
         Approximate step at which learning started.
     step_size : float
         The step-size of the latest update, chosen or given.
     buffers : list
-        Steps and episodes in each buffer.
+        Numbers of steps and episodes in each buffer.
     used : int
         Number of steps in the comparison.
     distance : float or None
         Root mean square distance of predictions from those of least squares, in standard errors of the latter.
     part : float or None
-        The same distance relative to the root mean square of least squares' predictions.
+        This distance relative to the root mean square of the least-squares predictions.
     mean_update, mean_update_error : float or None
         Norm of the mean of rho delta e over these steps, and the standard error of that mean.
     condition : float or None
@@ -64,11 +64,12 @@ class Standing:
     least_squares : array or None
         The weights of least squares.
     start_value, start_least_squares, start_error : float or None
-        The mean prediction where these steps' episodes start, that of least squares, and the latter's standard error.
+        The mean prediction at the starts of these episodes, that of least squares, and the standard error of the
+        latter.
     diverged_at : int
-        The step of divergence, -1 for none.
+        The step of divergence, -1 if the weights did not diverge.
     note : str
-        What was not computed, and why.
+        The reason why something was not computed.
     """
 
     seen: int
@@ -92,11 +93,12 @@ class Standing:
 
     @property
     def arrived(self) -> bool | None:
-        """Whether predictions are within the error of least squares, or a tenth of its size; None if unknown."""
+        """Whether predictions are within the error of least squares, or within a tenth of their size, or None if
+        unknown."""
         return self.is_within(FAR_PART)
 
     def is_within(self, part: float) -> bool | None:
-        """The same for another part."""
+        """`arrived` with another relative distance."""
         if self.distance is None or self.part is None:
             return None
         far = FAR + FAR_ELSEWHERE * (1 - self.used / self.seen)
@@ -221,7 +223,7 @@ def _compared(queue: StepQueue, run: OnlineRun, theta: Floats, part: slice) -> d
 
 
 def _tables(queue: StepQueue, run: OnlineRun, steps: Any, part: slice) -> tuple[tuple[Floats, ...], Any]:
-    """Features, next features and traces of the steps, dense, and which columns these are."""
+    """Features, next features and traces of the steps as dense tables, and the numbers of their columns."""
     rows: Any = queue.rows
     window = run.window
     if not isinstance(rows, GrowingRows):

@@ -1,16 +1,16 @@
-"""The interval of a value while episodes arrive, from moments that a learner stores on request.
+"""The interval of a value while episodes arrive, computed from moments that a learner stores on request.
 
 With e the trace of a step or its features, over the finished episodes,
 
     A = sum of rho e (discount x' - x)',    b = sum of rho r e,    A theta + b = 0,
 
-and s the mean row where episodes start, the value s . theta has the influences
+and s the mean row at the starts of episodes, the value s . theta has the influences
 
     psi = -s'(A/n)^-1 g + theta.(x_0 - s),    g = sum over the episode of rho delta e.
 
-Episodes are not stored. When an episode ends, its (g, x_0) is added to second moments, with delta from the solution of
-an earlier look. Looks are repeated whenever the number of episodes has doubled, and moments from before the previous
-look are dropped. The error therefore follows the solution, in bounded memory.
+Episodes are not stored. When an episode ends, its (g, x_0) is added to second moments, with delta from an earlier
+solution. The equations are solved again whenever the number of episodes has doubled, and moments from before the
+previous solution are dropped. The error therefore follows the solution, in bounded memory.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from gradtd.core.quantiles import boundary, normal, student
 MOST_FEATURES = 500
 """Moments take 80 bytes for each pair of features."""
 FIRST = 16
-"""Number of episodes before the first look."""
+"""Number of episodes before the first solution."""
 FEWEST_EFFECTIVE = 10.0
-"""Minimum effective number of episodes, by their sums of ratios: with fewer, a single episode can determine the
+"""Minimum effective number of episodes, from their sums of ratios: with fewer, a single episode can determine the
 value."""
 REDUNDANT = 1e10
 """Equations with a larger condition number have no unique solution."""
@@ -52,7 +52,7 @@ class ValueInterval:
     level : float
         The level of the interval.
     anytime : bool
-        Whether it is valid at every look at once, or at one planned look.
+        Whether it is valid at all looks simultaneously, or only at one planned look.
     """
 
     value: float
@@ -81,7 +81,7 @@ def intervals_of(given: Any, sparse: Any) -> bool:
 
 
 class EpisodeMoments:
-    """The moments of one run; its lasting state is in arrays, which are also in files."""
+    """The moments of one run; its state is in arrays, which are also saved to files."""
 
     def __init__(self, n_features: int) -> None:
         d = n_features
@@ -91,20 +91,20 @@ class EpisodeMoments:
                 f"square; got {d}."
             )
         self.A, self.b, self.starts = np.zeros((d, d)), np.zeros(d), np.zeros(d)
-        self.theta = np.zeros(d)  # of the latest look
-        # The episode that goes on: its A, b and first row.
+        self.theta = np.zeros(d)  # of the latest solution
+        # The current episode: its A, b and first row.
         self.own_A, self.own_b, self.own_start = np.zeros((d, d)), np.zeros(d), np.zeros(d)
-        # Of (g, x_0) since the latest look, and between it and the one before: sums and second moments.
+        # Sums and second moments of (g, x_0) since the latest solution, and between the two latest solutions.
         self.sums, self.squares = np.zeros((2, 2 * d)), np.zeros((2, 2 * d, 2 * d))
-        # Steps taken, the episode that goes on (-1: none), episodes finished, looks made, and the episodes at which
-        # the next look is due.
+        # Steps taken, the current episode (-1: none), episodes finished, solutions computed, and the number of episodes
+        # at which the next solution is due.
         self.counts = np.array([0, -1, 0, 0, FIRST], np.int64)
         self.since = np.zeros(2, np.int64)  # episodes in each of the sums
-        # Sums of the episodes' ratios and of their squares, and the ratios of the episode that goes on.
+        # Sums of the episodes' ratios and of their squares, and the sum of ratios of the current episode.
         self.ratios = np.zeros(3)
 
     def arrays(self) -> Arrays:
-        """Its contents in a file."""
+        """The arrays to save in a file."""
         return dict(self.__dict__)
 
     def restore(self, arrays: Arrays, given: int | None) -> None:
@@ -132,7 +132,7 @@ class EpisodeMoments:
             raise InputError("the file's moments have impossible squares: it is damaged.")
 
     def take(self, steps: Any, x: Floats, after: Floats, e: Floats) -> None:
-        """Steps that follow earlier ones: their records, features, next features and traces."""
+        """Take the next steps: their records, features, next features and traces."""
         self.counts[0] += len(steps)
         episode = np.asarray(steps["episode"])
         if 0 <= self.counts[1] != episode[0]:
@@ -140,7 +140,7 @@ class EpisodeMoments:
         change, weighted = steps["discount"][:, None] * after - x, steps["rho"][:, None] * e
         begin = np.flatnonzero(np.r_[True, episode[1:] != episode[:-1]])
         first = 0
-        while first < len(begin) - 1:  # whole episodes, up to the next look
+        while first < len(begin) - 1:  # whole episodes, up to the next solution
             last = min(len(begin) - 1, first + int(self.counts[4] - self.counts[2]))
             some = slice(begin[first], begin[last])
             self._add_whole(steps["reward"][some], x, change[some], weighted[some], begin[first:last])
@@ -154,7 +154,7 @@ class EpisodeMoments:
         self.ratios[2] += steps["rho"][rest].sum()
 
     def _add_whole(self, reward: Floats, x: Floats, change: Floats, weighted: Floats, begin: Integers) -> None:
-        """Add complete episodes, the first with what was recorded of it before."""
+        """Add complete episodes; the first one may have begun earlier."""
         moved = (reward + change @ self.theta)[:, None] * weighted
         g, starts = np.add.reduceat(moved, begin - begin[0], axis=0), x[begin]
         if self.counts[1] >= 0:
@@ -165,7 +165,7 @@ class EpisodeMoments:
         self._add(np.hstack([g, starts]))
 
     def finish(self) -> None:
-        """The current episode has ended."""
+        """End the current episode."""
         if self.counts[1] >= 0:
             g = self.own_A @ self.theta + self.own_b
             self.A += self.own_A
@@ -174,12 +174,12 @@ class EpisodeMoments:
             self._add_ratios(np.zeros(1))
 
     def _add_ratios(self, sums: Floats) -> None:
-        """Add the ratios of finished episodes, the first with what was recorded of it before."""
+        """Add the ratios of finished episodes; the first one may have begun earlier."""
         sums[0] += self.ratios[2]
         self.ratios[:] = self.ratios[0] + sums.sum(), self.ratios[1] + sums @ sums, 0.0
 
     def _add(self, ended: Floats) -> None:
-        """Add the rows (g, x_0) of finished episodes, and look again if it is time."""
+        """Add the rows (g, x_0) of finished episodes, and solve again if it is time."""
         d = len(self.b)
         self.own_A[:], self.own_b[:], self.counts[1] = 0.0, 0.0, -1
         self.counts[2] += len(ended)
@@ -193,7 +193,7 @@ class EpisodeMoments:
         if np.linalg.cond(self.A) > REDUNDANT:
             return
         self.theta[:] = -np.linalg.solve(self.A, self.b)
-        known = self.counts[3] > 0  # what was summed before the first look had no solution
+        known = self.counts[3] > 0  # sums from before the first solution had no delta
         for own in (self.since, self.sums, self.squares):
             own[1], own[0] = own[0] if known else 0, 0
         self.counts[3] += 1
@@ -210,14 +210,15 @@ class EpisodeMoments:
             )
         if np.linalg.cond(self.A) > REDUNDANT:
             raise InputError(
-                "the features are redundant in the finished episodes: leave out those that follow from others."
+                "the features are redundant in the finished episodes: leave out features that depend linearly on "
+                "others."
             )
         with np.errstate(over="ignore", invalid="ignore"):
             effective = self.ratios[0] ** 2 / self.ratios[1] if self.ratios[1] > 0 else 0.0
         if not effective >= FEWEST_EFFECTIVE:
             raise InputError(
-                f"the ratios leave an effective number of {effective:.2g} of {n} episodes, and an interval needs "
-                f"{FEWEST_EFFECTIVE:.0f}: take more steps, or a target closer to the behaviour policy."
+                f"the ratios leave an effective number of {effective:.2g} of {n} episodes, but an interval "
+                f"needs {FEWEST_EFFECTIVE:.0f}: take more steps, or a target closer to the behaviour policy."
             )
         theta = -np.linalg.solve(self.A, self.b)
         s = self.starts / n if row is None else row
@@ -226,7 +227,8 @@ class EpisodeMoments:
         with np.errstate(over="ignore", invalid="ignore"):  # refused below
             for count, total, moment in zip(self.since, self.sums, self.squares, strict=True):
                 if count:
-                    square += np.maximum(0.0, c @ moment @ c - (c @ total) ** 2 / int(count))  # max() loses NaN
+                    # Python's max() would drop NaN
+                    square += np.maximum(0.0, c @ moment @ c - (c @ total) ** 2 / int(count))
         error, value = float(np.sqrt(square / freedom / n)), float(s @ theta)
         times = student(0.5 + level / 2, freedom)
         if anytime:

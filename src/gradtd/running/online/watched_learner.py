@@ -1,7 +1,7 @@
 """Adds whitening, monitoring, status and plots to a learner of one policy.
 
-The monitor runs when memory has to be reorganised anyway, at growing intervals, so that it costs a few percent of the
-learning. With whitening (C = mean of x x' becomes I) the first steps are buffered; then the map is fixed, the learner
+The monitor runs at growing intervals, when memory is reorganised anyway, so that it costs a few percent of the learning
+time. With whitening (C = mean of x x' becomes I) the first steps are buffered; then the map is fixed, the learner
 processes those steps, and every later row is mapped on arrival. Reported weights refer to the original features.
 """
 
@@ -50,11 +50,11 @@ class WatchedLearner(OnlineLearner):
         if queue.seen >= queue.pause_at:
             try:
                 self._monitor.look(queue, self._white is not None)
-            finally:  # a warning may be an error
+            finally:  # a warning may be raised as an error
                 queue.pause_at = self._monitor.look_at
 
     def _look_at_end(self) -> None:
-        """No more steps follow: warn if the learner has not converged."""
+        """Called after the last step: warn if the learner has not converged."""
         with self._lock:
             self._monitor.look_at_end(self._queue, self._white is not None)
 
@@ -81,7 +81,7 @@ class WatchedLearner(OnlineLearner):
             super()._learn_stream(stream, numbers)
         else:
             if not isinstance(stream.features, np.ndarray):
-                raise InputError("whiten=True takes dense features, and the stream's are sparse.")
+                raise InputError("whiten=True takes dense features, but the stream's are sparse.")
             steps = stream.steps
             over = np.r_[steps.episode[1:] != steps.episode[:-1], numbers[1, -1, 0] == 0]
             self._white.take_many(self._queue, [stream.features[steps[e]] for e in ("row", "next_row")], numbers, over)
@@ -120,11 +120,12 @@ class WatchedLearner(OnlineLearner):
         Parameters
         ----------
         phi : array, optional
-            A row of features, to get its value instead.
+            A row of features whose value is returned instead.
         level : float
             The level of the interval.
         anytime : bool
-            Valid at all looks at once, however often you look and whenever you stop: about 1.6 times as wide.
+            Whether the interval is valid at all looks simultaneously, for any number of looks and any stopping time. It
+            is about 1.6 times as wide.
         """
         with self._lock:
             return self._interval(0, phi, level, anytime)
@@ -136,8 +137,8 @@ class WatchedLearner(OnlineLearner):
     def standing(self, steps: int | None = None) -> Standing:
         """The status of the learner: updates, buffers, step-size, and distance from least squares on its stored steps.
 
-        The cost is that of least squares, steps times the square of the features; ``steps`` limits it to the latest
-        ones.
+        The cost is that of least squares, steps times the square of the number of features; ``steps`` limits it to the
+        latest steps.
         """
         with self._lock:
             found = standing_of(self._queue, 0, None if steps is None else checks.whole_number("steps", steps, 2))
@@ -165,9 +166,9 @@ class WatchedLearner(OnlineLearner):
 FIRST_LOOK, GROWTH = 1000, 1.25
 FIRST_STANDING, LATER = 20_000, 2
 SURE_PART = 0.08
-"""Weights change between two looks, so a learner that is to stay within a tenth of least squares must be closer."""
+"""Relative distance at which the monitor warns: below a tenth, because weights change between two checks."""
 MOST_PRODUCTS = 2 * 10**8
-"""Maximum cost of a look at the end: steps times the square of the features."""
+"""Maximum cost of the final check: steps times the square of the number of features."""
 MOST_KEPT = 10_000
 """With more features, no weights are recorded for a curve."""
 
@@ -203,8 +204,8 @@ class Monitor:
             self.scaled = not _badly_scaled(queue)
             if not self.scaled and not whitened:
                 warnings.warn(
-                    "features are badly scaled: some are a hundred times larger than others, or nearly redundant, "
-                    "and gradient rules need many steps for the small ones. Pass whiten=True, or scale them.",
+                    "features are badly scaled: some are a hundred times larger than others or nearly redundant, "
+                    "so gradient rules need many steps for the small ones. Pass whiten=True, or scale them.",
                     stacklevel=5,
                 )
         if due:
@@ -212,7 +213,7 @@ class Monitor:
             self._compare(queue, whitened, int(FIRST_STANDING * min(1.0, 25 / d**2)), SURE_PART)
 
     def look_at_end(self, queue: StepQueue, whitened: bool) -> None:
-        """No more steps follow: warn if the current weights have not converged."""
+        """Called after the last step: warn if the current weights have not converged."""
         if queue.seen >= FIRST_STANDING:
             self._compare(queue, whitened, MOST_PRODUCTS // queue.n_features**2, FAR_PART)
 
@@ -225,9 +226,9 @@ class Monitor:
             advice = "take more steps, another step-size or average='polynomial'"
             advice += "" if whitened else ", or whiten=True"
             warnings.warn(
-                f"after {found.seen} steps predictions are {found.distance:.0f} standard errors ({found.part:.0%} of "
+                f"after {found.seen} steps, predictions are {found.distance:.0f} standard errors ({found.part:.0%} of "
                 f"their size) from least squares on the latest {found.used} steps: the learner has not converged. "
-                f"learner.standing() says more; {advice}.",
+                f"See learner.standing(); {advice}.",
                 stacklevel=6,
             )
 
@@ -237,7 +238,8 @@ class Monitor:
 
 
 def _badly_scaled(queue: StepQueue) -> bool:
-    """Whether the second moments of the latest rows have a large condition number; of many features, their sizes."""
+    """Whether the second moments of the latest rows have a large condition number; with many features, whether their
+    sizes differ greatly."""
     rows: Any = queue.rows
     window = queue.runs[0].window
     some = window.steps["row"][max(0, window.size - FIRST_LOOK) : window.size]
@@ -250,14 +252,14 @@ def _badly_scaled(queue: StepQueue) -> bool:
 MOST_FEATURES = 2000
 """Maximum number of features; the cost of a row is its square."""
 NEVER_SEEN = 1e-10
-"""Directions with a smaller share of the largest second moment are not scaled up, since later steps may have more of
-them.
+"""Directions with a smaller share of the largest second moment are not scaled up, since they may be larger in later
+steps.
 """
 _PENDING = ("phi", "phi_next", "numbers", "over")
 
 
 class Whitening:
-    """``W`` maps rows, z = x W, once ``wait`` steps have come; it is symmetric, and theta = W theta_z."""
+    """Maps rows to whitened features z = x W after ``wait`` steps; W is symmetric, and theta = W theta_z."""
 
     def __init__(self, n_features: int) -> None:
         if n_features > MOST_FEATURES:
@@ -322,7 +324,7 @@ class Whitening:
         return theta if self.W is None else np.asarray(np.linalg.solve(self.W, theta), np.float64)
 
     def arrays(self) -> Arrays:
-        """Its contents in a file."""
+        """The arrays to save in a file."""
         if self.W is not None:
             return {"whiten.W": self.W}
         if not self.pending:

@@ -27,20 +27,20 @@ UNBOUNDED = 2**62
 LEAST = 1536
 """Minimum capacity of a window in steps."""
 SIDES = 1024
-"""Number of future episodes with assigned buffers."""
+"""Number of future episodes that are assigned to buffers in advance."""
 
 
 class Window:
     """The replayable steps of one run, in order of arrival, and its buffers over them.
 
-    A step takes 49 bytes, 57 with split "episode-index" and 16 more without replacement; its trace, if there are
-    traces, as much as a dense row of features, or 12 bytes per entry if rows are sparse. A window without buffers also
-    keeps ``recent`` steps for `standing`.
+    A step takes 49 bytes, 57 with split "episode-index", and 16 more without replacement. A trace takes as much memory
+    as a dense row of features, or 12 bytes per entry if rows are sparse. A window without buffers also keeps ``recent``
+    steps for `standing`.
     """
 
     def __init__(self, setup: Setup, seed: int, n_features: int, compile: bool | None = None) -> None:
         self.tracing, self.n_features, self._compile = setup.tracing, n_features, compile
-        self.tracer: Tracer | None = None  # until the storage of rows is known
+        self.tracer: Tracer | None = None  # set when the storage of rows is known
         self.traces: Floats | GrowingRows | None = None
         self.split, self.seed = setup.split, seed
         self.has_buffers = setup.split.stores
@@ -48,12 +48,12 @@ class Window:
         self.with_stamps = not setup.plan.replacement
         keeps = setup.draws.keeps(setup.m1, setup.plan.fill, setup.hyper.get("capacity"))
         self.keeps, self.recent = UNBOUNDED if keeps is None else keeps, 0
-        self.counts = np.zeros(4, np.int64)  # compiled code counts, too
+        self.counts = np.zeros(4, np.int64)  # compiled code also updates them
         self.counts[DIVERGED] = -1
         self.listed = np.zeros(2, np.int64)
         self.sides = np.zeros(0, np.uint8)
         self.version = 0  # changes whenever an array is replaced by another
-        self.moves = 0  # how often steps were moved to the front
+        self.moves = 0  # number of times that steps were moved to the front
         self._allocate(np.zeros(0, STEP), np.zeros(0, np.uint8), np.zeros(0, np.int64), LEAST)
         self._foresee(0)
 
@@ -72,7 +72,7 @@ class Window:
         return int(self.counts[GIVEN])
 
     def own(self, place: int) -> Own:
-        """Arguments of compiled code for a run, besides its state."""
+        """The arguments of compiled code for a run, except its state."""
         trace = None
         if self.tracer is not None and self.tracing is not None:
             made = self.tracer
@@ -81,7 +81,7 @@ class Window:
         return Own(self.counts, self.sides, self.listed, place, self.block or 0, trace)
 
     def store(self, sparse: bool) -> None:
-        """Fix the storage of traces, which is that of rows."""
+        """Fix the storage of traces to that of rows."""
         if self.tracing is None or (self.tracer and isinstance(self.traces, GrowingRows) == sparse):
             return
         if sparse:
@@ -98,7 +98,7 @@ class Window:
         self.version += 1
 
     def restore(self, given: int, steps: NDArray[Any], side: NDArray[np.uint8], unit: Integers, traces: Any) -> None:
-        """Store these steps, as after a given number of steps; their traces follow `store`."""
+        """Restore these steps, as after ``given`` steps; their traces are stored as set by `store`."""
         self.counts[GIVEN], self.size, self.moves = given, len(steps), self.moves + 1
         if isinstance(self.traces, GrowingRows):
             self.traces.keep(traces)
@@ -107,7 +107,7 @@ class Window:
         self._allocate(steps, side, unit, max(roomy(len(steps)), len(self.steps)))
 
     def _allocate(self, steps: NDArray[Any], side: NDArray[np.uint8], unit: Integers, length: int) -> None:
-        """Arrays of this length that begin with the steps held; all of those have arrived in the buffers."""
+        """Allocate arrays of this length that begin with the stored steps, all of which are in the buffers."""
         self.version += 1
         self.steps = resized(steps, length, self.size).view(np.recarray)
         self.side = resized(side, length, self.size) if self.has_buffers else side
@@ -148,7 +148,7 @@ class Window:
             self.counts[FIRST_UNIT] = unit
 
     def make_room(self, more: int, episode: int) -> int:
-        """Reserve capacity for more steps; returns how many fit. ``episode`` is that of the latest step."""
+        """Reserve capacity for more steps; returns how many fit. ``episode`` is the episode of the latest step."""
         if self.size + more > len(self.steps):
             self.drop_the_rest(more)
         free = len(self.steps) - self.size
@@ -208,7 +208,7 @@ class Window:
         return self.size <= max(self.keeps, self.recent)
 
     def _forget(self, before: int) -> None:
-        """Steps behind those held point to row 0: compiled code may look where the next ones will lead."""
+        """Let unused steps point to row 0, because compiled code may prefetch the rows of the next steps."""
         as_bytes(self.steps)[self.size : before] = as_bytes(np.zeros(1, STEP))
 
     def clear(self) -> None:
@@ -223,8 +223,8 @@ class Window:
 class Rows:
     """The feature rows of windows of steps; consecutive steps share a row.
 
-    ``counts`` has their number and the row the latest step led to: the next one begins there, if its features are the
-    same. Compiled code counts, too.
+    ``counts`` holds the number of rows and the row that the latest step led to. The next step begins there if its
+    features are the same. Compiled code also updates ``counts``.
     """
 
     def __init__(self, n_features: int, room: int, kind: Any, counts: Integers) -> None:
@@ -252,7 +252,7 @@ class Rows:
         return DenseBits(self.table.view(bits), self.staged.view(bits), np.array([mask], bits))
 
     def room(self) -> int:
-        """How many more steps fit."""
+        """Number of additional steps that fit."""
         return (len(self.table) - self.size) // 2
 
     def add(self, block: Floats, first: int, windows: Sequence[Window]) -> Integers:
@@ -289,7 +289,7 @@ class Rows:
         """Move the rows of replayable steps to the front."""
         kept, place = places_of_used(len(self.table), windows)
         move_to_front(self.table, kept)
-        # The latest step is in every window, unless all runs have diverged; then this is -1.
+        # The latest step is in every window unless all runs have diverged; then this is -1.
         self.counts[LATEST] = place[self.counts[LATEST]] if self.counts[LATEST] >= 0 else -1
         self.counts[ROWS] = len(kept)
 
@@ -299,14 +299,14 @@ def places_of_used(rows: int, windows: Sequence[Window]) -> tuple[Integers, Inte
     used = np.zeros(rows, bool)
     for window in windows:
         window.drop_the_rest(0)
-    whole = [window for window in windows if 0 < window.size == window.given]  # it has every row of the others
+    whole = [window for window in windows if 0 < window.size == window.given]  # it has all rows of the others
     for window in whole[:1] or windows:
         for end in ("row", "next_row"):
             used[window.steps[end][: window.size]] = True
     place = np.cumsum(used) - 1
     kept = np.flatnonzero(used)
     if len(kept) and kept[-1] + 1 == len(kept):
-        return kept, place  # no row moves
+        return kept, place  # no row has to move
     for window in windows:
         for end in ("row", "next_row"):
             window.steps[end][: window.size] = place[window.steps[end][: window.size]]

@@ -1,1 +1,1 @@
-"""Sweeps over problems, algorithms, hyper-parameters and seeds, kept in a folder and resumed there."""
+"""Sweeps over problems, algorithms, hyper-parameters and seeds, stored in a folder from which they can be resumed."""

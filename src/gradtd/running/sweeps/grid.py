@@ -20,7 +20,7 @@ from gradtd.problems.base import Problem
 from gradtd.running.settings import parameters
 
 MOST_SETTINGS = 100_000
-"""Maximum number of settings; each one is a file and a row of the page."""
+"""Maximum number of settings; each has a file and a row of the page."""
 
 
 class Setting(NamedTuple):
@@ -39,7 +39,7 @@ class Setting(NamedTuple):
 
 
 def problems_of(given: Any) -> dict[str, Problem]:
-    """Problems by the names that the table gives them.
+    """Problems by their names in the results.
 
     ``given`` is a list of names (``"random_walk_tabular:n=9"``) and problems, or a table whose keys are names and whose
     values are tables of parameters, where a list means several of them.
@@ -69,7 +69,7 @@ def _with_parameters(name: str, table: Any) -> Iterator[str]:
 
 
 def settings_of(problems: Iterable[str], given: Any, own: Mapping[str, Algorithm] | None = None) -> list[Setting]:
-    """Every setting, sorted and unique; ``own`` has custom rules."""
+    """All settings, sorted and without duplicates; ``own`` holds custom rules."""
     if not isinstance(given, Mapping) or not given:
         raise InputError(f"algorithms must be a table with one entry for each, such as [algorithms.td]; got {given!r}.")
     labels = list(problems)
@@ -90,13 +90,13 @@ def settings_of(problems: Iterable[str], given: Any, own: Mapping[str, Algorithm
 
 
 def _order(setting: Setting) -> tuple[Any, ...]:
-    """By problem, algorithm and hyper-parameters, numbers by their size and before words."""
+    """The sort key: problem, algorithm and hyper-parameters, with numbers by size and before words."""
     values = [(name, v is None, isinstance(v, str), v) for name, v in setting.given.items()]
     return setting.problem, setting.algorithm, [name for name, *_ in values], values
 
 
 def _count(rule: Algorithm, table: Any) -> int:
-    """How many settings a table of hyper-parameters describes, checked."""
+    """The number of settings that a table of hyper-parameters describes, after checking it."""
     if not isinstance(table, Mapping):
         raise InputError(
             f"algorithms.{rule.name} must be a table of hyper-parameters, for example alpha = [0.1, 0.2]; "
@@ -128,7 +128,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def combinations(table: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Every combination of the values of a table: a list means several, a word may spell a number (``"1/16"``).
+    """Every combination of the values of a table. A list means several values; a word may be a number (``"1/16"``).
 
     >>> list(combinations({"alpha": ["1/16", 5], "batch_size": 16}))
     [{'alpha': 0.0625, 'batch_size': 16}, {'alpha': 5, 'batch_size': 16}]
@@ -139,7 +139,7 @@ def combinations(table: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def count_of(table: Mapping[str, Any]) -> int:
-    """How many combinations of its values a table has."""
+    """The number of combinations of the values of a table."""
     return math.prod(len(values) for values in _lists(table).values())
 
 

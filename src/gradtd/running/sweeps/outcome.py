@@ -30,10 +30,10 @@ class Swept:
     Parameters
     ----------
     results, winners : pyarrow.Table
-        Tidy tables: problem, algorithm, hyper (JSON), metric, step, mean, se, runs, diverged. ``results`` has every
-        setting, ``winners`` the best one of each algorithm on each problem, run again on fresh seeds.
+        Tidy tables: problem, algorithm, hyper (JSON), metric, step, mean, se, runs, diverged. ``results`` holds every
+        setting, ``winners`` the best setting of each algorithm on each problem, run again on fresh seeds.
     folder : Path
-        Its folder; ``index.html`` is its page.
+        The folder of the sweep, with the page ``index.html``.
     notes : list of str
         Remarks on the tables.
     """
@@ -49,7 +49,7 @@ class Swept:
         Parameters
         ----------
         winners : bool
-            The winners on fresh seeds instead of every setting.
+            Whether to return the winners on fresh seeds instead of all settings.
         """
         return make_frame((self.winners if winners else self.results).to_pydict())
 
@@ -68,7 +68,7 @@ class Swept:
 
     @property
     def page(self) -> Path:
-        """The page about it."""
+        """The HTML page of the sweep."""
         return self.folder / "index.html"
 
     def __repr__(self) -> str:
@@ -123,7 +123,7 @@ def sound(values: Values) -> bool:
 
 
 def winners_of(found: All, metric: str, best: str) -> list[Setting]:
-    """For each problem and algorithm the best setting among those that never diverged; the first of equals."""
+    """For each problem and algorithm, the best setting that never diverged; the first one if several are equal."""
     chosen: dict[tuple[str, str], tuple[float, Setting]] = {}
     for setting, values in found.items():
         key = (setting.problem, setting.algorithm)
@@ -133,14 +133,14 @@ def winners_of(found: All, metric: str, best: str) -> list[Setting]:
 
 
 def notes_of(found: All, winners: Sequence[Setting]) -> list[str]:
-    """Which settings diverged or never learned, and which algorithms have no winner."""
+    """Notes about settings that diverged or never learned, and about algorithms without a winner."""
     diverged = sum(bool((values.diverged_at >= 0).any()) for values in found.values())
     idle = sum(not values.learned.all() for values in found.values())
     notes = [f"{diverged} of {len(found)} settings diverged in at least one run."] if diverged else []
     if idle:
         notes.append(
             f"{idle} of {len(found)} settings have runs that never learned (their buffers did not fill): "
-            "those keep their initial weights."
+            "these runs keep their initial weights."
         )
     won = {(setting.problem, setting.algorithm) for setting in winners}
     for problem, algorithm in dict.fromkeys((s.problem, s.algorithm) for s in found):
@@ -199,7 +199,7 @@ def _section(problem: str, rows: list[Row], winners: list[Row], metric: str, bes
 
 
 def _scores(rows: list[Row], best: str) -> dict[tuple[str, str], tuple[float, int]]:
-    """For each setting its score, and how many runs diverged."""
+    """The score of each setting and its number of diverged runs."""
     grouped: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         grouped.setdefault((row["algorithm"], row["hyper"]), []).append(row)
@@ -223,7 +223,7 @@ def _varied(scores: Mapping[tuple[str, str], Any]) -> list[str]:
 
 
 def _lines(scores: Mapping[tuple[str, str], tuple[float, int]], name: str) -> list[Line]:
-    """For every algorithm the best score at each value of a hyper-parameter, over the other hyper-parameters."""
+    """For every algorithm, the best score at each value of a hyper-parameter over all values of the others."""
     best: dict[str, dict[Any, tuple[float, int]]] = {}
     for (algorithm, hyper), (value, diverged) in scores.items():
         at = json.loads(hyper).get(name)

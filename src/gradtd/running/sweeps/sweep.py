@@ -1,4 +1,4 @@
-"""A sweep: its settings, and how it runs in a folder, resumes there, and collects results."""
+"""A sweep: its settings, its runs in a folder from which it can be resumed, and its results."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from gradtd.running.sweeps.units import Parts, Task, Unit, Values, block_size, b
 FORMAT = 2
 MADE_BY = "gradtd sweep"
 MOST_UNITS = 1_000_000
-"""Maximum number of units of work; each one is a file."""
+"""Maximum number of units of work, each of which has a file."""
 
 
 class Status(NamedTuple):
-    """Progress of a sweep: units done and units missing, including the winners' once known."""
+    """Progress of a sweep: numbers of finished and missing units, including those of the winners once known."""
 
     done: int
     missing: Sequence[Unit]
@@ -44,25 +44,25 @@ class Sweep:
     Parameters
     ----------
     problems : list or dict
-        Names of problems, with parameters where wanted (``"random_walk_tabular:n=9"``), or custom problems; or tables
-        of parameters by name, where a list means several values.
+        Names of problems, with optional parameters (``"random_walk_tabular:n=9"``), or custom problems; or tables of
+        parameters by name, in which a list means several values.
     algorithms : dict
-        For each algorithm, by its name, a table of hyper-parameters, where a list means several values; or a list
-        of such tables.
+        For each algorithm, by name, a table of hyper-parameters in which a list means several values, or a list of such
+        tables.
     runs : int
         Independent runs of every setting. Run r uses the same data for every algorithm.
     steps : int
         Number of steps per run.
     metrics : list of str
-        Measures: names in `gradtd.METRICS`. The first one chooses the winners.
+        Metrics to measure, by their names in `gradtd.METRICS`. The first one chooses the winners.
     at : list of int, optional
-        The steps after which it is measured; by default the last one.
+        The steps after which the metrics are measured; by default the last one.
     seed : int
         The seed of the runs.
     best : str
         A winner has the least mean of the first metric: at the ``"last"`` step, or over all steps in ``at`` ("mean").
     fresh_runs, fresh_seed : int, optional
-        Runs and seed for repeating the winners; by default the same number of runs, on the next seed.
+        Number of runs and seed for repeating the winners; by default the same number of runs, with the next seed.
     own : list of Algorithm
         Custom rules named in ``algorithms``.
     block : int, optional
@@ -118,7 +118,7 @@ class Sweep:
 
     @classmethod
     def from_file(cls, path: str | Path) -> Sweep:
-        """Read a sweep from a TOML file, whose keys are the parameters above.
+        """Read a sweep from a TOML file whose keys are the parameters of this class.
 
         Parameters
         ----------
@@ -129,7 +129,7 @@ class Sweep:
             text = read_file(Path(path)).decode()
         try:
             told = tomllib.loads(text)
-        except (ValueError, RecursionError) as error:  # of its own kind, or of Python for numbers and depth
+        except (ValueError, RecursionError) as error:  # TOML's own error, or Python's for numbers and nesting
             raise InputError(f"{str(path)!r} is not TOML: {error}.") from None
         known = [one.name for one in fields(cls) if one.init and one.name != "own"]
         for name in told:
@@ -175,7 +175,7 @@ class Sweep:
                 return self._finish(folder, found, again)
 
     def status(self, out: str | Path) -> Status:
-        """Its progress in a folder. Nothing is run or written.
+        """The progress of the sweep in a folder, without running or writing anything.
 
         Parameters
         ----------
@@ -254,13 +254,15 @@ class _Work:
     def all(self, units: Sequence[Unit], what: str) -> dict[Setting, Values]:
         """The outcomes of all settings, in the order of the units."""
         found = {unit: values for unit in units if (values := self.parts.look(unit)) is not None}
-        # The longest first, so that workers finish at about the same time.
+        # The longest units first, so that workers finish at about the same time.
         missing = sorted((unit for unit in units if unit not in found), key=lambda unit: -unit.work)
         total, done = sum(unit.work for unit in units), sum(unit.work for unit in found)
         for number, (digest, values) in self.executor.each(compute, missing):
             unit = missing[number]
             if digest != unit.digest:
-                raise InputError("a worker runs another version of gradtd, or of a rule: install the same there.")
+                raise InputError(
+                    "a worker runs another version of gradtd or of a rule: install the same version there."
+                )
             try:
                 self.parts.keep(unit, values)
             except OSError as error:
@@ -276,7 +278,7 @@ class _Work:
 
 
 def _by_setting(found: Mapping[Unit, Values]) -> dict[Setting, Values]:
-    """The blocks of every setting joined."""
+    """The values of every setting, joined from its blocks."""
     grouped: dict[Setting, list[Values]] = {}
     for unit, values in found.items():
         grouped.setdefault(unit.task.setting, []).append(values)

@@ -30,12 +30,13 @@ from gradtd.running.session import Session
 from gradtd.running.sweeps.grid import Setting
 
 STEPS_OF_A_UNIT = 1_000_000
-"""Approximate steps per unit: some seconds at most, so that a kill costs little and overhead is small."""
+"""Approximate number of steps per unit: a few seconds of work, so that a kill loses little and the overhead is
+small."""
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A setting, ready to run: problem, rule, and what to measure when."""
+    """A setting, ready to run: the problem, the rule, the metrics and the steps to measure at."""
 
     setting: Setting
     problem: Problem
@@ -67,14 +68,15 @@ class Task:
         }
 
     def measured(self, thetas: Floats) -> dict[str, Floats]:
-        """Every metric of weights[run, snapshot, d]; run by run, so that no number depends on the size of a block."""
+        """Every metric of weights[run, snapshot, d], computed run by run, so that no number depends on the size of a
+        block."""
         hyper = self.session.setup.hyper
         truth = cached_exact(self.problem, hyper.get("lam", 0.0), hyper.get("trace", "rho"))
         return {name: np.stack([METRICS[name](truth, own) for own in thetas]) for name in self.metrics}
 
 
 def _fields(record: Any) -> dict[str, Any]:
-    """Pickle only the inputs, not derived objects."""
+    """The fields to pickle: only inputs, not derived objects."""
     return {field.name: getattr(record, field.name) for field in fields(record)}
 
 
@@ -85,7 +87,7 @@ def _code_of_metrics(names: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Unit:
-    """Some runs of a task: those with numbers from ``first`` on, of a seed."""
+    """A block of runs of a task with one seed, from run ``first`` on."""
 
     task: Task
     seed: int
@@ -97,7 +99,7 @@ class Unit:
 
     @cached_property
     def digest(self) -> str:
-        """The name of its file: a digest of everything its result depends on."""
+        """The name of the unit's file: a digest of everything that its result depends on."""
         key = self.task.key | {"seed": self.seed, "first": self.first, "count": self.count}
         return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:32]
 
@@ -129,13 +131,13 @@ class Values:
 
 
 def compute(unit: Unit) -> tuple[str, Values]:
-    """Run a unit. Its digest is passed along, because a worker may have other code."""
+    """Run a unit. Its digest is returned with it, because a worker may have different code."""
     task, start = unit.task, unit.task.problem.theta0
     draw, at = sampler(task.problem), np.array(task.at, np.int64)
     thetas = np.empty((unit.count, len(at), len(start)))
     diverged_at, learned = np.empty(unit.count, np.int64), np.ones(unit.count, np.bool_)
     for place in range(unit.count):
-        # Seeds belong to runs, not units, so blocks of any size give the same bytes.
+        # Seeds belong to runs, not to units, so blocks of any size give the same bytes.
         seed = (unit.seed, unit.first + place)
         wanted = Snapshots(at, thetas[place], np.empty(len(at)))
         diverged_at[place], never = attempt(task.session, draw(task.steps, *seed), start, seed, wanted)
@@ -144,7 +146,7 @@ def compute(unit: Unit) -> tuple[str, Values]:
 
 
 def block_size(steps: int, size: int | None) -> int:
-    """Runs per unit: as requested, or about a million steps."""
+    """Number of runs per unit: as requested, or as many as make about a million steps."""
     return size or max(1, STEPS_OF_A_UNIT // steps)
 
 
@@ -161,7 +163,7 @@ def tasks_of(
     rules: Mapping[str, Algorithm | str],
     **measured: Any,
 ) -> list[Task]:
-    """Settings with their problems and rules; each is set up once, so that errors show here."""
+    """Tasks for all settings; each is set up once here, so that errors appear early."""
     found = []
     for setting in settings:
         task = Task(setting, problems[setting.problem], rules[setting.algorithm], **measured)
@@ -177,7 +179,7 @@ class Parts:
         self.folder = folder
 
     def look(self, unit: Unit) -> Values | None:
-        """The outcome of a unit; None if it is unfinished or its file is damaged."""
+        """The outcome of a unit, or None if it is unfinished or its file is damaged."""
         found = read_if_whole(self.file_of(unit))
         return None if found is None else _restored(unit, *found)
 
@@ -193,7 +195,7 @@ class Parts:
 
 
 def _restored(unit: Unit, header: Mapping[str, Any], arrays: Arrays) -> Values | None:
-    """The values of a unit's file; None unless they are plausible for its runs, since a checksum can be forged."""
+    """The values in a unit's file, or None unless they are plausible for its runs, since a checksum can be forged."""
     runs, task = unit.count, unit.task
     wanted = {
         "value": ("float64", (runs, len(task.metrics), len(task.at))),

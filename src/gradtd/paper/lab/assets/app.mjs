@@ -29,7 +29,7 @@ const SLIDERS = ["alpha", "eta", "lam", "batch_size"];
 const RESULTS_KEPT = 300;
 const SWEEP_SAYS =
   "The error after the last step, for many step-sizes. Right of alpha* the mean square is unbounded. Runs may leave " +
-  "before it, because early on their buffers hold few steps. Click to take a step-size.";
+  "below it, because early on their buffers contain few steps. Click to choose a step-size.";
 
 let state = fromLink(location.hash, data);
 const results = new Map(), theories = new Map(); // by key of a setting
@@ -232,7 +232,7 @@ async function copy(text, what) {
     say(`Copied: the run as ${what}.`);
   } catch {
     getSelection().selectAllChildren($("copied-text"));
-    say("The browser did not let us copy; the text is selected below.");
+    say("The browser did not allow copying; the text is selected below.");
   }
 }
 

@@ -44,7 +44,7 @@ export function sweepPicture(svg, state, { points, threshold, span }, start) {
   const marks = [{ x: state.curves[state.active].alpha, label: "now", kind: "now" }];
   if (threshold > 0) marks.push({ x: threshold, label: `alpha* = ${number(threshold)}`, kind: "edge" });
   const x = { range: span, log: true, label: "step-size alpha" };
-  const y = { range: errorRange(series, CEILING * start), log: true, label: "error at the end" };
+  const y = { range: errorRange(series, CEILING * start), log: true, label: "final error" };
   return drawChart(svg, { x, y, series, marks });
 }
 

@@ -59,7 +59,7 @@ export const ALGORITHMS = {
   impression_gtd_auto: {
     label: "Impression GTD, automatic",
     takes: ["lam", "batch_size", "split", "start"],
-    says: "Impression GTD that measures its own stability threshold and chooses the step-size as it goes.",
+    says: "Impression GTD that estimates its stability threshold and chooses the step-size during learning.",
     why: "its step-size depends on the data",
   },
   expected_gtd: {

@@ -32,8 +32,8 @@ export function resultSentence(curve, result, floor, metric) {
   const name = ALGORITHMS[curve.algorithm].label;
   if (result.idle === result.runs)
     return (
-      `${name} has not begun to learn: its buffers never held more than a batch of ${curve.batch_size}. ` +
-      "Take a smaller batch or more steps."
+      `${name} has not begun to learn: its buffers never contained more than a batch of ${curve.batch_size}. ` +
+      "Use a smaller batch or more steps."
     );
   if (result.diverged)
     return (
@@ -65,7 +65,7 @@ export function stabilitySentence(curve, theory, result) {
   if (part >= 1)
     return (
       `Unstable: alpha is ${number(part, 2)} times the threshold ${edge}, so the mean square grows without bound, ` +
-      "even where a typical run does not show it."
+      "even if a typical run does not show it."
     );
   return (
     `Stable: alpha is ${number(100 * part, 2)} % of the threshold ${edge}, ` +
@@ -79,16 +79,16 @@ export function theorySentence(curve, finiteBelow) {
   if (!exact) return `There is no dashed curve for ${label}: ${why}.`;
   if (curve.lam > 0 && single)
     return (
-      `There is no dashed curve and no alpha* for ${label} with traces: its update holds the trace and the features ` +
-      "of a step together, and the exact theory knows the law of the trace alone. Set lambda to 0 to see both."
+      `There is no dashed curve and no alpha* for ${label} with traces: its update contains both the trace and the ` +
+      "features of a step, and the exact theory knows only the law of the trace. Set lambda to 0 to see both."
     );
   if (finiteBelow !== null && curve.lam >= finiteBelow && curve.algorithm !== "expected_gtd")
     return (
       `There is no dashed curve and no alpha*: from lambda = ${number(finiteBelow)} on the traces have an infinite ` +
-      "variance on this problem, so the mean square is infinite with every step-size. Runs settle slowly or never."
+      "variance on this problem, so the mean square is infinite with every step-size. Runs converge slowly or not at all."
     );
   return (
     `Dashed: the exact root mean square of ${label} by theory, ${exact}. ` +
-    "Where the runs stay above it, the gap is the price of a finite log."
+    "If the runs stay above it, the gap comes from the finite amount of data."
   );
 }
