@@ -1,7 +1,7 @@
 """Networks: who diverges, what an update costs, the rule for the ridge, and evaluation with learned features.
 
     python benchmarks/deep.py counterexamples --seeds 30 --picture docs/deep-counterexamples.png
-    python benchmarks/deep.py ridge --seeds 5
+    python benchmarks/deep.py ridge --seeds 30
     python benchmarks/deep.py cost
     python benchmarks/deep.py evaluation --world CartPole --episodes 300 --logs 20 --rows deep.jsonl
     python benchmarks/deep.py evaluation --world Image --episodes 300 --logs 20 --rows deep.jsonl
@@ -90,7 +90,7 @@ def ridge(asked: argparse.Namespace) -> None:
     print(f"{asked.seeds} seeds, 2 x 64 ReLU, Adam 1e-3, {asked.updates} updates of 32 + 32 from 20,000 steps.\n")
     print("| problem | " + " | ".join(f"ridge {r:g}" for r in RIDGES) + " | auto | best fixed / auto |")
     print("|---|" + "---|" * (len(RIDGES) + 2))
-    for name in PROBLEMS:
+    for name in asked.problems.split(","):
         problem = gradtd.PROBLEMS[name]()
         truth = gradtd.exact(problem)
         states = truth.states
@@ -106,30 +106,29 @@ def _area(problem: Any, amount: Any, exact: Any, asked: argparse.Namespace) -> A
     inputs, target, weight = (jnp.asarray(np.asarray(a, np.float32)) for a in exact)
     net = Mlp(inputs.shape[1])
     start = float(jnp.sqrt(jnp.sum(weight * target**2))) or 1.0
-    if not float(jnp.abs(target).max()):
-        start = 1.0
 
     def watch(params: Any) -> Any:
         return jnp.sqrt(jnp.sum(weight * (net.apply(params, inputs)[0] - target) ** 2))
 
-    loss = with_options({"ridge": amount})
-    made = []
-    for seed in range(FRESH, FRESH + asked.seeds):
-        steps = gradtd.sample(problem, 20_000, seed=seed)
-        rows, table = steps.steps, np.asarray(steps.features, np.float32)
-        numbers = (np.array(rows[n], np.float32) for n in ("reward", "discount", "rho"))
-        reward, discount, rho = numbers
-        stored = Batch(table[rows["row"]], reward, table[rows["next_row"]], discount, rho)
-        unit = np.array(rows["episode"])
-        if len(np.unique(unit)) < 20:
-            unit = np.arange(len(unit)) // BLOCK
-        sides = _halves(unit)
-        params = _start(net, seed, problem.name == "baird")
-        _, seen = train(
-            params, jax.random.key(seed), stored, sides, apply=net.apply, loss=loss, watch=watch, **_training(asked)
-        )
-        made.append(float(np.mean(np.nan_to_num(np.asarray(seen), nan=1e9).clip(max=1e9))) / start)
-    return made
+    def one(params: Any, key: Any, stored: Batch, sides: Sides) -> Any:
+        loss = with_options({"ridge": amount})
+        return train(params, key, stored, sides, apply=net.apply, loss=loss, watch=watch, **_training(asked))[1]
+
+    made = [_of_seed(net, problem, seed) for seed in range(FRESH, FRESH + asked.seeds)]
+    seen = jax.jit(jax.vmap(one))(*jax.tree.map(lambda *a: jnp.stack(a), *made))
+    return np.nan_to_num(np.asarray(seen, np.float64), nan=1e9).clip(max=1e9).mean(axis=1) / start
+
+
+def _of_seed(net: Mlp, problem: Any, seed: int) -> tuple[Any, Any, Batch, Sides]:
+    """The first parameters, the key of the draws, the steps, and the two sides."""
+    steps = gradtd.sample(problem, 20_000, seed=seed)
+    rows, table = steps.steps, np.asarray(steps.features, np.float32)
+    reward, discount, rho = (np.array(rows[n], np.float32) for n in ("reward", "discount", "rho"))
+    stored = Batch(*map(jnp.asarray, (table[rows["row"]], reward, table[rows["next_row"]], discount, rho)))
+    unit = np.array(rows["episode"])
+    if len(np.unique(unit)) < 20:
+        unit = np.arange(len(unit)) // BLOCK
+    return _start(net, seed, problem.name == "baird"), jax.random.key(seed), stored, _halves(unit)
 
 
 def _start(net: Mlp, seed: int, random: bool) -> Any:
@@ -306,8 +305,9 @@ def main() -> None:
     for function in (counterexamples, ridge, cost, evaluation, table):
         one = commands.add_parser(function.__name__)
         one.set_defaults(function=function)
-        one.add_argument("--seeds", type=int, default=30 if function is counterexamples else 5)
+        one.add_argument("--seeds", type=int, default=30)
         one.add_argument("--picture")
+        one.add_argument("--problems", default=",".join(PROBLEMS))
         one.add_argument("--updates", type=int, default=3000)
         one.add_argument("--repeats", type=int, default=5)
         one.add_argument("--world", default="CartPole")

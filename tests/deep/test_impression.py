@@ -231,6 +231,18 @@ def test_the_corrected_form_is_its_equation(stream, hessian):
     np.testing.assert_allclose(ravel_pytree(made)[0], wanted / M1, rtol=0, atol=1e-10)
 
 
+def test_the_automatic_correction_is_scaled_by_the_slope_of_the_errors_of_batch_1(stream):
+    first, second, params = batch_of(stream, FIRST), batch_of(stream, SECOND), params_of()
+    h = np.asarray(impression(NET.apply, params, first.x, second, ridge="auto"))
+    errors = np.asarray(first.rho * td_errors(NET.apply, params, first))
+    slope = np.clip(h @ errors / (h @ h), 0, 1)
+    flat, back = ravel_pytree(params)
+    J, J_next = (jax.jacobian(lambda q, x=x: NET.apply(back(q), x)[0])(flat) for x in (first.x, first.next_x))
+    wanted = (first.rho * first.discount * slope * h) @ J_next - errors @ J
+    made = direction(NET.apply, params, first, second)
+    np.testing.assert_allclose(ravel_pytree(made)[0], wanted / M1, rtol=0, atol=1e-10)
+
+
 def _along(q, back, x, w):
     return jax.jacobian(lambda p: NET.apply(back(p), x)[0])(q) @ w
 

@@ -1,5 +1,7 @@
 """`EpisodeReplay` and `DeepLearner`: independent batches, terminated apart from truncated, and files."""
 
+import copy
+import pickle
 import subprocess
 import sys
 import tracemalloc
@@ -77,6 +79,19 @@ def test_what_is_loaded_goes_on_to_the_same_bytes(tmp_path):
     for one, other in zip(jax.tree.leaves(straight.params), jax.tree.leaves(again.params), strict=True):
         assert np.asarray(one).tobytes() == np.asarray(other).tobytes()
     assert np.abs(np.asarray(ravel_pytree(again.params)[0]) - ravel_pytree(learner().params)[0]).max() > 1e-3
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
+def test_a_copy_goes_on_to_the_same_bytes_and_leaves_the_original_alone(copied):
+    first = learner().partial_fit(**steps(12, 0))
+    before = np.asarray(ravel_pytree(first.params)[0])
+    again = copied(first).partial_fit(**steps(12, 1))
+    assert np.asarray(ravel_pytree(first.params)[0]).tobytes() == before.tobytes()
+    assert len(first.replay) == 12
+    first.partial_fit(**steps(12, 1))
+    assert again.updates == first.updates > 0
+    for one, other in zip(jax.tree.leaves(first.params), jax.tree.leaves(again.params), strict=True):
+        assert np.asarray(one).tobytes() == np.asarray(other).tobytes()
 
 
 def test_a_damaged_file_is_refused(tmp_path):

@@ -34,7 +34,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 from gradtd.core.checks import number_at_least, one_of
-from gradtd.deep.ridge import evidence_ridge
+from gradtd.deep.ridge import confirmed, evidence_ridge
 
 Apply = Callable[[Any, Any], Any]
 """``apply(params, x)``: values (m,), or (values, features), where features (m, k) are the input of the last layer."""
@@ -134,8 +134,9 @@ def impression_loss(
     directions : {"one", "both", "averaged"}
         "both" adds the direction with the batches swapped, "averaged" takes half of each.
     ridge : float or "auto"
-        Relative to the mean similarity of an x with itself. Near 0 the correction is full, but learning is slow; a
-        large ridge gives semi-gradient TD. "auto" estimates it from batch 2 with `gradtd.deep.ridge.evidence_ridge`.
+        Relative to the mean similarity of an x with itself. Near 0 the correction is full but learning is slow; a large
+        ridge gives semi-gradient TD. "auto" estimates it from batch 2, and in the corrected form uses as much of h as
+        the errors of batch 1 confirm (`gradtd.deep.ridge`).
     """
     one_of("form", form, ("corrected", "residual"))
     one_of("directions", directions, ("one", "both", "averaged"))
@@ -154,7 +155,8 @@ def impression_loss(
         if form == "residual":
             made = here.rho * fixed * (here.discount * ahead - v)
         else:
-            made = here.rho * (here.discount * fixed * ahead - delta * v)
+            used = confirmed(fixed, here.rho * delta) if whiten and isinstance(ridge, str) else fixed
+            made = here.rho * (here.discount * used * ahead - delta * v)
         if hessian:
             made = made + (here.rho * delta - (fixed if whiten else 0.0)) * h
         return jnp.mean(made)

@@ -82,6 +82,14 @@ class DeepLearner:
         self.updates = 0
         self._update = jax.jit(self._step)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("optimiser", "_update")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.optimiser = optax.adam(self.step_size)  # functions, which neither pickle nor a copy carries over
+        self._update = jax.jit(self._step)
+
     def _step(self, params: Any, state: Any, first: Batch, second: Batch) -> tuple[Any, Any]:
         slope = jax.grad(lambda p: impression_loss(self.net.apply, p, first, second, **self.options))(params)
         change, state = self.optimiser.update(slope, state, params)
