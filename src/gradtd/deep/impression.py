@@ -134,9 +134,9 @@ def impression_loss(
     directions : {"one", "both", "averaged"}
         "both" adds the direction with the batches swapped, "averaged" takes half of each.
     ridge : float or "auto"
-        Relative to the mean similarity of an x with itself. Near 0 the correction is full but learning is slow; a large
-        ridge gives semi-gradient TD. "auto" estimates it from batch 2, and in the corrected form uses as much of h as
-        the errors of batch 1 confirm (`gradtd.deep.ridge`).
+        Relative to the mean similarity of an x with itself. Near 0 the correction is full, but learning is slow; a
+        large ridge gives semi-gradient TD. "auto" estimates it from batch 2, and in the corrected form uses as much of
+        h as the errors of batch 1 confirm (`gradtd.deep.ridge`).
     """
     one_of("form", form, ("corrected", "residual"))
     one_of("directions", directions, ("one", "both", "averaged"))

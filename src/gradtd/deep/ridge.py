@@ -1,9 +1,9 @@
-"""The strength of the correction, estimated from both batches; nothing to tune.
+"""The strength of the correction, estimated from both batches without tuning.
 
 The errors e of batch 2 are modelled as e ~ N(0, s (K / kbar + ridge I)). One part is explained by the similarity, the
 other is noise. The larger the explained part, the smaller the ridge and the stronger the correction. If errors
 are noise, the correction vanishes and the update is semi-gradient TD, which is fast. If TD diverges, errors grow along
-directions of the network, so they are explained, and the correction is strong again.
+directions of the network, so they are explained and the correction is strong again.
 
 TD errors are not Gaussian: ratios give them heavy tails, and steps repeat. The likelihood is therefore tempered
 (Grünwald 2012), so that one batch does not settle on one ridge. Batch 1 then decides how much of the impression to use:
@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from jax.lax.linalg import triangular_solve
 
 GRID = tuple(10.0 ** (7 * k / 5 - 3) for k in range(6))
-"""Ridges that are compared, from .001 to 10,000."""
+"""The ridges that are averaged, from .001 to 10,000."""
 TEMPER = 0.3
 """Power of the likelihood."""
 
