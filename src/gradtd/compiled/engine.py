@@ -63,7 +63,7 @@ def checks_bounds() -> bool:
 
 
 def compile_function(function: Plain, compile: bool | None = None) -> Plain:
-    """A plain function compiled: lazily, at its first call with arguments of some types, or loaded from the disk cache.
+    """Compile a plain function lazily: at its first call with arguments of some types, or load it from disk.
 
     Every plain function that it reaches, by name or in its closure, is compiled with it. Their code and the constants
     that they read are inspected in every call, so that a function that was edited between two calls is compiled again.
@@ -192,7 +192,7 @@ def _copied(function: Any, closure: tuple[Any, ...] | None) -> Any:
 def _jit(function: Plain, mark: str, **options: Any) -> Plain:
     """Compile lazily, with the disk cache if there is a folder for it.
 
-    No fastmath: it deletes the checks for numbers that are not finite, and it may add up in another order.
+    No fastmath: it deletes the checks for numbers that are not finite, and it may change the order of additions.
     """
     try:
         return keep_safely(numba.njit(function, nogil=True, **options), mark)

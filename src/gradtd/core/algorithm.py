@@ -84,10 +84,10 @@ class Algorithm:
         ``hyper["n_steps"]`` is the length of the stream, for tables with one entry per stored step.
     draws : str
         The batches that the algorithm receives. ``"nothing"``: it uses the latest step. ``"new batch"``: ``now.first``,
-        the m latest steps, every m steps. ``"one batch"``: ``now.first``, from all steps so far. ``"other batch"``:
-        ``now.first``, from the buffer that the latest step did not go to. ``"two buffers"``: no batches, but
-        ``now.side``, and it starts when both buffers are filled. ``"two batches"``: ``now.first`` and ``now.second``,
-        from the two buffers.
+        which contains the m latest steps, once every m steps. ``"one batch"``: ``now.first``, from all steps so far.
+        ``"other batch"``: ``now.first``, from the buffer that the latest step did not go to. ``"two buffers"``: no
+        batches, but ``now.side``, and it starts when both buffers are filled. ``"two batches"``: ``now.first`` and
+        ``now.second``, from the two buffers.
     parameters : dict
         Its hyper-parameters: `Parameter` by name, or just a default number. An algorithm that reads the rows of all
         next actions names their number ``n_actions``. gradtd then checks that each next row is the first of that many

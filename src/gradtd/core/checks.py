@@ -376,7 +376,7 @@ Check = Callable[[str, Any], Any]
 
 
 def above(low: float) -> Check:
-    """The check that a number is greater than this."""
+    """Make a check that a number is greater than ``low``."""
     return lambda name, value: number_above(name, value, low)
 
 

@@ -74,7 +74,8 @@ class ResultsFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Exclude all other processes; raises an error if one is using the folder. A kill releases the folder."""
+        """Exclude all other processes; raises an error if one is using the folder. If the process is killed, the system
+        releases the folder."""
         with ExitStack() as stack:
             with self.keeping():
                 self._lock(stack.enter_context(open_own(self.folder / LOCK, "ab+")))

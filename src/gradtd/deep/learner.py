@@ -142,7 +142,7 @@ class DeepLearner:
         return self
 
     def new_episode(self) -> None:
-        """End the episode as truncated: the next step begins another one."""
+        """End the episode as truncated: the next step begins a new one."""
         self.replay.new_episode()
 
     def predict(self, x: Any) -> Any:

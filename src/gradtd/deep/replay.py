@@ -91,7 +91,7 @@ class EpisodeReplay:
         self._open = not (terminated or truncated)
 
     def new_episode(self) -> None:
-        """End the episode as truncated: the next step begins another one."""
+        """End the episode as truncated: the next step begins a new one."""
         self._open = False
 
     def ready(self) -> bool:

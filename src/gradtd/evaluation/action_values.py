@@ -226,7 +226,7 @@ def _met(table: Any, rows: Integers) -> Integers:
 
 @one_thread()
 def _like(table: Any, other: Any, W: Floats | None) -> Any:
-    """A table, whitened in the same way as another one."""
+    """Whiten a table with the whitening of another table."""
     if isinstance(other, np.ndarray) and not isinstance(table, np.ndarray):
         table = table.toarray()
     if W is None:

@@ -40,7 +40,7 @@ class Fits:
     plain
         The fits as requested.
     traced
-        The headline fits with traces of another lambda, ``lam``.
+        The headline fits with traces of a different lambda, ``lam``.
     robust
         Doubly robust estimates with their values, if products of ratios allow it.
     timed

@@ -343,13 +343,13 @@ def _with_noise(fit: Fit, known: float, parameters: int) -> Fit:
 
 
 def _by_other_model(case: Case, rho: Floats, C: Any) -> tuple[float, Floats]:
-    """The value and its influences with the ratios of another model."""
+    """The value and its influences with the ratios of a different behaviour model."""
     made = least_squares(case.stream.changed(rho=rho), case.starts, case.begins, C=C)
     return made.value, made.psi
 
 
 def _moved(decision: Decision, fit: Fit, bias: float, level: float) -> Decision:
-    """The decision with another fit and an additional bias, and with the same results of the checks."""
+    """The decision with a different fit and an additional bias, but the same results of the checks."""
 
     def longer(before: Interval, at: float) -> tuple[Interval, Interval]:
         was, now = interval(decision.fit, at), interval(fit, at)

@@ -37,7 +37,7 @@ class Fit:
     missed: float = 0.0  # the largest shift of the value by missing choices, if each had a typical TD error
     met: float = np.inf
     """Effective number of steps behind the error, if TD errors were equal at all steps. With large weights and rare
-    rewards, the steps with the largest weights may not have had a reward yet. The influences do not show this."""
+    rewards, the log may not contain a reward at the steps with the largest weights. The influences do not show this."""
 
     @property
     def error(self) -> float:

@@ -1,8 +1,8 @@
 """Checks whether observations are Markov states, with fits that have the past as extra features.
 
 If the observation is a Markov state, the past does not predict TD errors, and a fit with columns of the past gives the
-same value. If observations hide something, that fit gives another value, closer to the truth. Like LSTD, it uses one
-ratio per step, so it is precise even if products of ratios over an episode are not.
+same value. If observations hide something, that fit gives a different value, closer to the truth. Like LSTD, it uses
+one ratio per step, so it is precise even if products of ratios over an episode are not.
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ def _weights(solutions: Solutions, n_columns: int, clock: Floats) -> tuple[Float
 
 
 def summed(by_piece: Floats, by_fit: Floats, n: int) -> PieceSums:
-    """Convert sums by piece or group, (pieces, 3, fits), and over all n steps, (sums, fits)."""
+    """A `PieceSums` from sums by piece or group, shape (pieces, 3, fits), and over all n steps, shape (sums, fits)."""
     mean, square = by_fit[0] / n, by_fit[1] / n
     weight, surprise = np.maximum(by_fit[5], 1e-300), np.maximum(by_fit[7], 1e-300)
     return PieceSums(

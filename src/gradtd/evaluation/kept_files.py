@@ -50,7 +50,8 @@ ROOMS = ("core", "compiled", "features", "logs", "evaluation")
 
 @lru_cache
 def code_of_sums() -> str:
-    """A digest of the source that turns rows into sums. Sums of another version are computed again, and never added."""
+    """A digest of the source that turns rows into sums. Sums from a different version are computed again, and never
+    added."""
     digest = hashlib.sha256(np.__version__.encode())
     for room in ROOMS:
         for file in sorted((Path(gradtd.__file__).parent / room).rglob("*.py")):

@@ -192,7 +192,7 @@ def _still_there(store: Store, here: Sequence[File]) -> tuple[list[Unit], list[s
 
 @dataclass(frozen=True, eq=False)
 class _SumPart:
-    """The work sent to a worker, with the version of the code, because the worker may have another version."""
+    """The work sent to a worker, with the version of the code, because the worker may have a different version."""
 
     job: Job
 

@@ -1,4 +1,4 @@
-"""Makes a `gradtd.Stream` of a log: in memory, or in a folder that `gradtd.learn` memory-maps."""
+"""Makes a `gradtd.Stream` from a log: in memory, or in a folder that `gradtd.learn` memory-maps."""
 
 from __future__ import annotations
 

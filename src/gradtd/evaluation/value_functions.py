@@ -46,7 +46,7 @@ def may_choose(target: Any, settings: Settings) -> bool:
 
 
 def _is_column(target: Any) -> bool:
-    """The name of one column, or the behaviour policy."""
+    """Whether a target is the name of one column, or the behaviour policy."""
     return isinstance(target, str) and target != "uniform"
 
 

@@ -95,7 +95,7 @@ class Watch:
         return dict(zip(names, digests, strict=True)), made
 
     def _question(self) -> dict[str, Any]:
-        """The settings shared by all looks; the folder of sums compares the rest."""
+        """The settings that must be equal at all looks, except those that the folder of sums checks itself."""
         return {"gamma": self.asked.get("gamma"), "level": self.asked["level"], "first": self.first}
 
     def files(self) -> list[Path]:

@@ -99,7 +99,7 @@ class Polynomial(Features):
         return math.comb(n_columns + self.order, self.order) if self.cross else 1 + n_columns * self.order
 
     def of_order(self, order: int) -> Polynomial:
-        """The same map with another order: fewer or more features."""
+        """A copy of this map with a different order, so with fewer or more features."""
         return Polynomial(order=order, cross=self.cross)._with(self.learned)
 
     def _check_size(self, n_columns: int) -> None:

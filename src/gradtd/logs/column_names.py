@@ -340,7 +340,7 @@ def _check_complete(roles: Roles, kinds: Mapping[str, str], faults: Faults) -> N
         )
     elif sorted(roles.parts) == sorted(
         roles.next_parts
-    ):  # the same names in another order: obs.x, obs.v and next_obs.v, next_obs.x
+    ):  # the same names in a different order: obs.x, obs.v and next_obs.v, next_obs.x
         where = dict(zip(roles.next_parts, after, strict=True))
         roles.several["next_observation"] = [where[part] for part in roles.parts]
 

@@ -269,7 +269,7 @@ def same_policy(log: Log, roles: Roles) -> tuple[str, ...]:
 
 
 def index_signs(log: Log, table: Table, roles: Roles) -> tuple[str, ...]:
-    """A warning if a frame's index shows that rows were reordered or removed, and no column t does."""
+    """A warning if a frame's index shows that rows were reordered or removed, but no column t does so."""
     index = getattr(table, "index", None)
     if index is None or roles.alone or "t" in roles.single or index.dtype.kind not in "iu" or not index.is_unique:
         return ()  # not unique: from several frames

@@ -89,7 +89,7 @@ def _refuse_long(rows: int, columns: Sequence[str]) -> None:
 
 
 def _opened(stretches: Sequence[Stretch]) -> Iterator[tuple[Any, Stretch]]:
-    """Every stretch with its open file. A file is opened once, because reading its metadata takes time."""
+    """All stretches, each with its open file. A file is opened once, because reading its metadata takes time."""
     for path, here in itertools.groupby(stretches, key=lambda stretch: stretch.path):
         with reading(path, ParquetTable._open, path) as file:
             yield from ((file, stretch) for stretch in here)

@@ -162,7 +162,7 @@ def collision(seed: int = 0) -> Problem:
 
     Episodes start in one of the first four states, where the behaviour always goes forward; in the other four it goes
     forward or retreats with equal probability. Retreating ends the episode without reward. The target always goes
-    forward, gamma is .9. Each state has six binary features, three of them on.
+    forward, gamma is .9. Each state has six binary features, three of which are 1.
 
     Parameters
     ----------

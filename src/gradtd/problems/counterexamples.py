@@ -88,7 +88,7 @@ def star(n: int = 6, n_features: int = 5, gamma: float = 0.9, seed: int = 0) -> 
     gamma : float
         The discount.
     seed : int
-        Another seed gives another problem.
+        A different seed gives a different problem.
     """
     n = checks.whole_number("n", n, 2, MOST_STATES)
     n_features = checks.whole_number("n_features", n_features, 1, MOST_STATES)

@@ -41,7 +41,7 @@ def garnet(
     gamma : float
         The discount.
     seed : int
-        Another seed gives another problem.
+        A different seed gives a different problem.
     """
     states = checks.whole_number("states", states, 2, MOST_STATES)
     actions = checks.whole_number("actions", actions, 1, MOST_STATES)

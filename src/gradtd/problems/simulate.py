@@ -45,7 +45,7 @@ def sample(problem: Problem | str, steps: int, seed: int = 0, run: int = 0) -> S
     steps : int
         Number of steps.
     seed, run : int
-        Another seed, or another run of a seed, gives other data. `gradtd.run` numbers its runs from 0.
+        A different seed, or a different run of a seed, gives different data. `gradtd.run` numbers its runs from 0.
 
     >>> sample("random_walk_tabular", 1000, seed=1)
     Stream(random_walk_tabular: 1000 steps, 120 episodes, 5 features, dense)

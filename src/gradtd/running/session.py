@@ -77,7 +77,7 @@ class Session:
         return 1.0 + directions * self.setup.m1
 
     def lasting(self, n_steps: int) -> Session:
-        """The same session for runs of another number of steps."""
+        """A copy of the session for runs with a different number of steps."""
         other = object.__new__(Session)
         other.__dict__.update(self.__dict__, setup=self.setup.lasting(n_steps))
         return other

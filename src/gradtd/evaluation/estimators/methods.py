@@ -80,7 +80,7 @@ class Case:
     def refits(self) -> bool:
         """Whether a rule's interval comes from its refits: they are requested, or no other interval applies.
 
-        A rule that converges to another solution cannot use the interval of least squares.
+        A rule that converges to a different solution cannot use the interval of least squares.
         """
         asked = self.settings
         if self.decision is None or asked.method in OTHER_SOLUTIONS or asked.own_refits is not None:

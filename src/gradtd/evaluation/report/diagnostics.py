@@ -214,8 +214,8 @@ class Diagnostics:
     estimated_behaviour: bool | None = None
     """Whether the probabilities of the behaviour policy were estimated."""
     model_moves: float | None = None
-    """Change of the value with another model of the behaviour policy, relative to the larger of two paired errors and
-    one error."""
+    """Change of the value with a different model of the behaviour policy, relative to the larger of two paired errors
+    and one error."""
 
     trained_on: bool | None = None
     """Whether episodes that the target was learned from were left out."""

@@ -25,7 +25,7 @@ ENDED_BY_A_CUT = ("monte_carlo", "is", "wis", "pdis", "wpdis")
 COMPUTED = {AUTO: "least squares, solved directly", "lstd": "LSTD", **ESTIMATORS, "drl": "double RL, cross-fitted"}
 """Methods with a closed-form value, in the order of the table, and their names."""
 OTHER_SOLUTIONS = ("vtrace", "etd", "emphatic_lstd", "residual_gradient")
-"""Rules that converge to another solution by design."""
+"""Rules that converge to a different solution by design."""
 _LABELS = {
     "impression_gtd": "Impression GTD",
     UNTRACED: "LSTD without traces",

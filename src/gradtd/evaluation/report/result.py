@@ -191,7 +191,7 @@ class Evaluation:
 
     @property
     def checked_without_traces(self) -> bool:
-        """Whether the fits with another lambda have lambda 0, because the value itself has traces."""
+        """Whether the fits with a different lambda have lambda 0, because the value itself has traces."""
         return (self.diagnostics.lam or 0.0) >= DEFAULT.least_lambda
 
     @property

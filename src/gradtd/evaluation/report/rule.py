@@ -40,7 +40,7 @@ class Evidence:
 
     @property
     def other_solution(self) -> bool:
-        """Whether the method converges to another solution by design."""
+        """Whether the method converges to a different solution by design."""
         return self.d.method in OTHER_SOLUTIONS
 
     @property

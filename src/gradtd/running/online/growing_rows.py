@@ -43,7 +43,7 @@ def as_bytes(records: NDArray[Any]) -> NDArray[Any]:
 
 
 def resized(array: NDArray[Any], length: int, used: int) -> NDArray[Any]:
-    """A new array of another length with the used part copied."""
+    """A copy of the array with a different length; the used part is kept."""
     new = np.zeros((length, *array.shape[1:]), array.dtype)
     new[:used] = array[:used]
     return new

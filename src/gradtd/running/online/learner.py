@@ -164,7 +164,7 @@ class Learner(WatchedLearner):
         terminated : bool, optional
             The episode terminated with this step: its discount is 0.
         truncated : bool, optional
-            The episode was cut off after this step: ``phi_next`` is used, and the next step begins another episode.
+            The episode was cut off after this step: ``phi_next`` is used, and the next step begins a new episode.
         """
         cut = GOES_ON
         if discount is None:

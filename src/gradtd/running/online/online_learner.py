@@ -88,7 +88,7 @@ class OnlineLearner:
         return self._gamma
 
     def new_episode(self) -> None:
-        """End the episode as truncated: the next step begins another one."""
+        """End the episode as truncated: the next step begins a new one."""
         with self._lock:
             self._queue.episodes.cut()
 

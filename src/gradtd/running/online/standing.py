@@ -98,7 +98,7 @@ class Standing:
         return self.is_within(FAR_PART)
 
     def is_within(self, part: float) -> bool | None:
-        """`arrived` with another relative distance."""
+        """`arrived`, for a relative distance other than the default."""
         if self.distance is None or self.part is None:
             return None
         far = FAR + FAR_ELSEWHERE * (1 - self.used / self.seen)

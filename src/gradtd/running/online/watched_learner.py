@@ -95,7 +95,7 @@ class WatchedLearner(OnlineLearner):
         return super()._read_only() if self._white is None else self._thetas()
 
     def new_episode(self) -> None:
-        """End the episode as truncated: the next step begins another one."""
+        """End the episode as truncated: the next step begins a new one."""
         super().new_episode()
         if self._white is not None:
             self._white.cut()
