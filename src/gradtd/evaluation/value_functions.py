@@ -117,7 +117,8 @@ def with_action_values(made: Evaluation, given: Choosable, settings: Settings) -
     case = make_case(features.stream(found.rho, settings.gamma), settings, None, decision, features.C)
     lacking = (features.measured(case).get("never_taken_effect") or 0.0) * case.error
     value, wide = case.square.value, max(fit.error, decision.hull.width / WIDTH)
-    error = float(np.sqrt(wide**2 + lacking**2 + fit.bias**2))
+    bias = fit.bias if fit.error > limits.no_error * abs(value) else 0.0  # else it is the choices that a tenth lacks
+    error = float(np.sqrt(wide**2 + lacking**2 + bias**2))
     near = abs(value - state.value) <= limits.most_contradiction * state.error
     if not (near and error <= limits.most_error_of_pairs * state.error):
         return made
