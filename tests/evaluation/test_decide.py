@@ -12,6 +12,7 @@ from gradtd.evaluation.checks import Fits
 from gradtd.evaluation.decide import decide
 from gradtd.evaluation.designs.base import GIVEN, Ladder
 from gradtd.evaluation.fits import Fit
+from gradtd.evaluation.history import Remembered
 from gradtd.evaluation.intervals import extrapolation, paired_error
 from gradtd.evaluation.limits import DEFAULT
 from gradtd.evaluation.memory import plan_targets
@@ -228,3 +229,74 @@ def test_one_step_logs_need_no_features_of_the_context():
     assert found.interval[0] < target @ (0.1 + 0.1 * np.arange(4)) < found.interval[1]
     without = evaluate(log, gamma=1.0, features=lambda x: np.c_[np.cos(x)])  # no constant: too poor
     assert without.verdict != "usable"
+
+
+def made_fits(monkeypatch, *fits, past=None, headlines=1):
+    """The decision between these fits of real observations; the first ones may be reported."""
+    rungs = {fit.name: np.arange(fit.columns) for fit in fits}
+    ladder = Ladder(rungs, {}, tuple(rungs)[:headlines], complete=False, endless=True)
+    found = Fits({fit.name: fit for fit in fits}, {}, {}, {}, 0.9, past=past or {})
+    monkeypatch.setattr(decide_module, "all_fits", lambda *_: found)
+    return decide(SimpleNamespace(ladder=ladder, other_lambda=lambda limits: 0.9))
+
+
+def fit_of(columns, value, noise=0.0, seed=0):
+    """A fit with a standard error of 1, or more, whose influences share all but ``noise`` with the others."""
+    rng = np.random.default_rng(0)
+    psi = rng.normal(size=400)
+    more = np.random.default_rng(seed).normal(size=400)
+    psi = 20 * (psi - psi.mean()) / psi.std() + 20 * noise * (more - more.mean()) / more.std()
+    return Fit(f"{columns} columns", value, psi, 0.0, columns, spread=100.0)
+
+
+@pytest.mark.parametrize(("noise", "times"), [(0.1, 1.0), (3.0, 2.0)])
+def test_a_bias_is_extrapolated_from_the_richest_precise_fit_alone(monkeypatch, noise, times):
+    """20 columns are 2 away. 40 are not, so nothing is left to extrapolate, unless they are too imprecise to tell."""
+    made = made_fits(monkeypatch, fit_of(10, 0.0), fit_of(20, 2.0, 0.1, 1), fit_of(40, 0.0, noise, 2))
+    away = np.sqrt(4 - paired_error(fit_of(10, 0.0), fit_of(20, 2.0, 0.1, 1)) ** 2)
+    assert made.hull.high == pytest.approx(made.own.high + times * away)
+
+
+@pytest.mark.parametrize(
+    ("moved", "value", "kind", "refuted"),
+    [
+        (1.0, 3.0, "past", False),  # near the fit with the past
+        (1.0, 6.0, "past", True),  # far from it, and the past shows nothing hidden
+        (3.0, 8.0, "past", False),  # it does, and both move the value up
+        (3.0, -2.0, "past", True),
+        (3.0, -2.0, "time", False),  # no fit with the time
+    ],
+)
+def test_a_value_with_the_past_added_must_agree_with_the_fit_that_has_the_past(
+    monkeypatch, moved, value, kind, refuted
+):
+    plain, past = fit_of(10, 0.0), fit_of(17, moved, 0.5, 3)
+    made = made_fits(monkeypatch, plain, past={plain.name: Remembered(plain, past)})
+    assert made.hidden == (moved > 2)
+    repaired = replace(made, fit=fit_of(90, value, 0.8, 4))
+    assert 2 < max(3 * paired_error(repaired.fit, past), repaired.fit.error) < 4
+    assert made.refutes(repaired, kind) == refuted
+
+
+def test_with_a_feature_for_every_state_no_fit_refutes_what_is_added():
+    """Then the states with their past have a feature each, too."""
+    log = read_log(walk(60))
+    plan, found = plan_targets(log, {"it": np.tile([0.3, 0.7], (5, 1))}, Settings(gamma=0.9))["it"]
+    assert not plan.decide(Settings(gamma=0.9), found.rho, None).added
+
+
+@pytest.mark.parametrize(
+    ("away", "noise", "chosen"),
+    [
+        (0.5, 0.3, 10),  # less than two paired errors from the richest fit
+        (1.5, 0.3, 20),
+        (1.5, 40.0, 10),  # the richest fit is too imprecise to compare with, so 20 columns are
+        (3.0, 40.0, 20),
+    ],
+)
+def test_few_columns_are_chosen_where_chance_explains_their_distance(monkeypatch, away, noise, chosen):
+    """20 columns have the larger standard error, 1.3."""
+    few, more, richest = fit_of(10, away), fit_of(20, 0.0, 0.8, 1), fit_of(40, 0.0, noise, 2)
+    made = made_fits(monkeypatch, few, more, richest, headlines=2)
+    assert more.error > few.error
+    assert made.fit.columns == chosen

@@ -84,3 +84,5 @@ def test_the_error_of_a_difference():
     both = fit_of(a - a.mean()), fit_of(a + 0.1 * b - (a + 0.1 * b).mean())
     assert paired_error(*both) == pytest.approx((0.1 * b).std(ddof=1) / 20)
     assert paired_error(both[0], both[0]) == 0.0
+    fewer = replace(both[1], psi=both[1].psi[:100])  # a fit of the first pieces alone
+    assert paired_error(both[0], fewer) == pytest.approx(np.hypot(both[0].error, fewer.error))

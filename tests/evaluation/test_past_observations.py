@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gradtd import Inference, InputError, LogFormat, Machine, evaluate, read_log
+from gradtd.evaluation.decide import Decision
 from gradtd.evaluation.markov import TIME
 from gradtd.evaluation.past_observations import MOST_TRIED, remedies, with_past
 from gradtd.evaluation.settings import Settings
@@ -110,6 +111,21 @@ def test_chosen_features_try_it_by_themselves(log):
     assert any("are not Markov states" in note for note in found.notes)
     truth = value_of_moving() if "action" in log else sum(1 - 0.9 * t / 12 for t in range(12))
     assert found.interval[0] <= truth <= found.interval[1]
+
+
+def test_a_value_that_the_check_contradicts_is_not_reported(monkeypatch):
+    """Neither with two nor with three observations; `refutes` is tested with the decision."""
+    asked = []
+
+    def refutes(decision, repaired, kind, limits):
+        asked.append((kind, set(decision.added), repaired.word))
+        return True
+
+    monkeypatch.setattr(Decision, "refutes", refutes)
+    found = evaluate(moving(np.random.default_rng(0), seen=False), gamma=0.9, progress=False)
+    assert found.verdict == "not usable"
+    assert not any("are not Markov states" in note for note in found.notes)
+    assert ("past", {"past", "time"}, "usable") in asked
 
 
 def test_the_past_does_not_conceal_rewards_that_may_be_late():

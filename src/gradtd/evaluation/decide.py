@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -78,6 +79,9 @@ class Decision:
         Share of the target's time in states that the log rarely visited, if it is above the limit; else 0.
     predicted
         What predicts the next step in addition to the observation and the action, if anything.
+    added
+        For continuous observations, the fits with the "time" and with the "past" beside those without, on the richest
+        features that the log supports.
     shown
         The hull at the requested level.
     """
@@ -102,6 +106,7 @@ class Decision:
     shown: Interval = NO_INTERVAL
     rare: float = 0.0
     predicted: Predicted | None = None
+    added: Mapping[str, Compared] = field(default_factory=dict)
 
     @property
     def hidden(self) -> bool:
@@ -112,6 +117,18 @@ class Decision:
         """The decision with its interval limited to the range of possible returns, unless it lies outside entirely."""
         shown = Interval(max(self.shown.low, low), min(self.shown.high, high))
         return replace(self, shown=shown) if shown.low < shown.high else self
+
+    def refutes(self, repaired: Decision, kind: str, limits: Limits = DEFAULT) -> bool:
+        """Whether the fit with the "time" or the "past" contradicts the value of observations with this added.
+
+        It does if that value is far from it, and this decision shows nothing hidden or the two move the value in
+        opposite directions. With more columns of observations features are poorer, and no check may see that.
+        """
+        shown = self.added.get(kind)
+        if shown is None or not Compared(kind, shown.fit, repaired.fit).is_far(repaired.fit, limits):
+            return False
+        back = (repaired.fit.value - shown.base.value) * shown.apart <= 0
+        return back or not (self.hidden or self.predicted)
 
     @property
     def word(self) -> str:
@@ -160,25 +177,34 @@ class _Judge:
 
         rare = self.fits.rare if self.fits.rare > self.limits.most_rarely_visited else 0.0
         predicted = next((one for one in self.fits.markov if one.is_far(self.limits, self.ladder.endless)), None)
-        return replace(min(made, key=score), rare=rare, predicted=predicted)
+        kinds = ("time", "past") if self.ladder.endless else ()
+        added = {kind: one for kind in kinds for one in self._added(kind, self.ladder.headlines)}
+        return replace(min(made, key=score), rare=rare, predicted=predicted, added=added)
 
     def likely_error(self, fit: Fit) -> float:
         """The estimated error of a value: its standard error, jackknife bias and feature bias.
 
-        The feature bias is the distance from the richest fit that the log supports, beyond their paired error: the
-        focused information criterion (Claeskens and Hjort, 2003).
+        The feature bias is the distance from the richest fit that the log supports, beyond two paired errors. It is
+        that of the focused information criterion (Claeskens and Hjort, 2003), which subtracts one: with one, chance
+        decides between sets of features that do not differ significantly.
         """
         apart = 0.0
         if self.richest is not None and fit is not self.richest:
-            apart = max(0.0, (fit.value - self.richest.value) ** 2 - paired_error(fit, self.richest) ** 2)
+            chance = self.limits.apart_by_chance * paired_error(fit, self.richest)
+            apart = max(0.0, (fit.value - self.richest.value) ** 2 - chance**2)
         made = float(np.sqrt(fit.error**2 + fit.bias**2 + apart))
         return made if np.isfinite(made) else np.inf
 
     @cached_property
     def richest(self) -> Fit | None:
-        """The fit with the most columns whose jackknife bias does not exceed its error."""
+        """The fit with the most columns whose jackknife bias does not exceed its error, and whose error is not far
+        larger than that of other fits.
+        """
         carried = [f for f in self.fits.plain.values() if self.carried(f)]
-        return max(carried, key=lambda f: f.columns, default=None)
+        if not carried:
+            return None
+        most = self.limits.most_imprecise * float(np.median([f.error for f in carried]))
+        return max((f for f in carried if f.error <= most), key=lambda f: f.columns)
 
     def carried(self, fit: Fit) -> bool:
         return np.isfinite(fit.value) and 0 < fit.error < np.inf and abs(fit.bias) <= fit.error
@@ -286,18 +312,37 @@ class _Judge:
         name, fit, endless = made.rung, made.fit, self.ladder.endless
         if self.fits.alone and not made.needs_richer:
             return []
-        ahead = [(f, self.beyond(fit.columns, f.columns) if endless else 1.0) for f in self._ahead(made)]
-        others = [Compared("richer", fit, f, times) for f, times in ahead]
+        others = self._richer(made)
         if endless and any(self.sound(one.fit) for one in others):
             others += [Compared("below", fit, f, self.beyond(fit.columns, f.columns)) for f in self._just_below(fit)]
         for group in (self.fits.traced, self.fits.robust):
             others += [Compared("memory", fit, group[name])] if name in group else []
         names = self.ladder.headlines if endless else (name,)
-        plain, timed, past = self.fits.plain, self.fits.timed, self.fits.past
-        with_time = [Compared("time", plain[n], timed[n]) for n in names if n in timed and self.sound(plain[n])]
-        with_past = [Compared("past", *past[n]) for n in names if n in past and self.sound(plain[n])]
         cut = [] if self.fits.behind is None else [Compared("cut", self.fits.behind.plain, self.fits.behind.late)]
-        return [*others, *self._of_richest(with_time), *self._of_richest(with_past), *cut]
+        return [*others, *self._added("time", names), *self._added("past", names), *cut]
+
+    def _richer(self, made: Decision) -> list[Compared]:
+        """Comparisons with richer fits. If features could always be richer, the bias is extrapolated from the richest
+        precise one: where a still richer fit is precise, no extrapolation to it is needed.
+        """
+        fit, ahead = made.fit, self._ahead(made)
+        if not self.ladder.endless:
+            return [Compared("richer", fit, f) for f in ahead]
+        most = self.limits.most_blind * fit.error
+        precise = [f for f in ahead if self.sound(f) and paired_error(fit, f) <= most]
+        last = max((f.columns for f in precise), default=0)
+        between = [fit.columns < f.columns < last for f in ahead]
+        times = [1.0 if b else self.beyond(fit.columns, f.columns) for f, b in zip(ahead, between, strict=True)]
+        return [Compared("richer", fit, f, t) for f, t in zip(ahead, times, strict=True)]
+
+    def _added(self, kind: str, names: Iterable[str]) -> list[Compared]:
+        """The fit of these headlines with the "time" or the "past" that counts."""
+        plain, timed, past = self.fits.plain, self.fits.timed, self.fits.past
+        if kind == "time":
+            beside = [Compared(kind, plain[n], timed[n]) for n in names if n in timed and self.sound(plain[n])]
+        else:
+            beside = [Compared(kind, *past[n]) for n in names if n in past and self.sound(plain[n])]
+        return self._of_richest(beside)
 
     def _of_richest(self, beside: list[Compared]) -> list[Compared]:
         """The fits with time or past features added to the richest features; they count less if richer features need

@@ -76,8 +76,12 @@ def as_dependent(fit: Fit, limits: Limits = DEFAULT) -> Fit:
 
 
 def paired_error(a: Fit, b: Fit) -> float:
-    """The standard error of the difference of two values on the same pieces."""
+    """The standard error of the difference of two values on the same pieces; as if independent if one fit is of fewer
+    pieces.
+    """
     E = len(a.psi)
+    if len(b.psi) != E:
+        return float(np.hypot(a.error, b.error))
     return float(np.sqrt(((a.psi - b.psi) ** 2).sum() / (E * max(E - 1, 1))))
 
 

@@ -176,6 +176,10 @@ class Limits:
     """Minimum effect of the predicted part over an episode, in standard errors of the value, for it to count."""
     least_left: float = 0.75
     """Minimum shift by time or past features added to the richest rung, relative to the median over all rungs."""
+    apart_by_chance: float = 2.0
+    """Paired errors by which the values of two sets of features may differ without a bias."""
+    most_imprecise: float = 2.0
+    """Maximum error of the richest fit that the others are compared with, relative to the median over all fits."""
     prefer_usable: float = 1.5
     """A usable value is preferred unless its estimated error is larger than that of an unusable one by this factor."""
     sample_errors: float = 2.0

@@ -15,6 +15,7 @@ from gradtd.core.checks import InputError
 from gradtd.core.progress import StageProgress, stage
 from gradtd.evaluation.action_values import PairPlan, plan_pairs, traces_as_given
 from gradtd.evaluation.checks import products
+from gradtd.evaluation.decide import Decision
 from gradtd.evaluation.designs.base import known_chances
 from gradtd.evaluation.estimators.importance_sampling import DR, marginal_weights
 from gradtd.evaluation.estimators.lambda_values import against_lambda
@@ -23,7 +24,14 @@ from gradtd.evaluation.estimators.products import trace_rows
 from gradtd.evaluation.extra_answers import SeenLog, extra_answers, with_model_error
 from gradtd.evaluation.limits import Limits
 from gradtd.evaluation.log_questions import HeldOut, is_by_row
-from gradtd.evaluation.past_observations import described, episodes_since, remedies, unseen_after_cuts, with_past
+from gradtd.evaluation.past_observations import (
+    added_kind,
+    described,
+    episodes_since,
+    remedies,
+    unseen_after_cuts,
+    with_past,
+)
 from gradtd.evaluation.plan import Plan, is_network, make_network_plan, make_plan
 from gradtd.evaluation.report.comparison import Evaluations
 from gradtd.evaluation.report.diagnostics import diagnose
@@ -132,12 +140,16 @@ def evaluate_target(
 ) -> Evaluation:
     """Evaluate one target; if its observations hide something and gradtd chooses features, also try the past."""
     settings = settings_for(plan, settings)
-    made = evaluate_plan(plan, found, name, settings, progress)
+    decision = decided(plan, found, settings)
+    made = evaluate_plan(plan, found, decision, name, settings, progress)
     late = made.diagnostics.rewards_late  # a fault of the log, which features of the past would conceal
     for more in remedies(settings, made.diagnostics, plan.named):
         try:
             other = make_plan(with_past(plan.log, more), more)
-            again = evaluate_plan(other, found, name, more, progress, late)
+            repaired = decided(other, found, more)
+            if decision and repaired and decision.refutes(repaired, added_kind(more), settings.limits):
+                continue
+            again = evaluate_plan(other, found, repaired, name, more, progress, late)
         except InputError:  # these observations allow no features
             continue
         if again.verdict == "usable" or (late and again.verdict == "unchecked" and len(again.reasons) == 1):
@@ -146,18 +158,24 @@ def evaluate_target(
     return made if plan.choosable is None else with_action_values(made, plan.choosable, settings)
 
 
+def decided(plan: Plan, found: Ratios, settings: Settings) -> Decision | None:
+    """The decision of the checks for a target."""
+    chances = known_chances(plan.log, found)
+    refuse_unknown_chances(settings, chances)
+    return plan.decide(settings, found.rho, chances)
+
+
 def evaluate_plan(
     plan: Plan,
     found: Ratios,
+    decision: Decision | None,
     name: str,
     settings: Settings,
     progress: StageProgress | None,
     rewards_late: bool | None = None,
 ) -> Evaluation:
-    """Evaluate one plan: from design rows to moments, fits, the decision, the estimates and the report."""
+    """Evaluate one plan: from the decision to the estimates and the report."""
     chances = known_chances(plan.log, found)
-    refuse_unknown_chances(settings, chances)
-    decision = plan.decide(settings, found.rho, chances)
     ready = plan.features_for(decision)
     stream = ready.stream(found.rho, settings.gamma, chances)
     trace_rows(stream, settings.tracing, ready.log.episode)  # cached on the stream, since traces continue across blocks

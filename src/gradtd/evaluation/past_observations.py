@@ -210,6 +210,11 @@ def _is_open(settings: Settings, episodes: int, named: bool) -> bool:
     return episodes >= FEWEST_EPISODES
 
 
+def added_kind(settings: Settings) -> str:
+    """The kind of the check that shows what is added: of the past, or of the time."""
+    return "past" if settings.history > 1 else "time"
+
+
 def described(settings: Settings) -> str:
     """A description of what was added to the observation."""
     parts = [f"the last {settings.history} observations and actions"] if settings.history > 1 else []
