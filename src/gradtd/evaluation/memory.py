@@ -41,6 +41,7 @@ from gradtd.evaluation.report.result import Evaluation, build_evaluation
 from gradtd.evaluation.report.step_sums import effective_size, sum_steps
 from gradtd.evaluation.settings import ACTION, STATE, Settings, refuse_unknown_chances, refuse_without_ratios
 from gradtd.evaluation.value_functions import choosable, with_action_values
+from gradtd.features.cells import OneHot
 from gradtd.logs import Log, Ratios, ratios
 from gradtd.logs.calibration import with_doubt
 from gradtd.logs.ratios import is_deterministic
@@ -197,8 +198,9 @@ def evaluate_plan(
     more |= look_for_faults(plan.log, case.begins, None if judged is None else judged.fit.psi)
     if rewards_late:
         more |= {"rewards_late": True}
-    if settings.with_time or settings.history > 1:
-        more |= {"unseen_after_cuts": unseen_after_cuts(plan.log, settings, discount)}
+    by_state = plan.log.discrete_observations and isinstance(ready.features, OneHot)
+    if settings.method not in ESTIMATORS and (by_state or settings.with_time):
+        more |= {"unseen_after_cuts": unseen_after_cuts(plan.log, by_state, discount)}
     if judged is not None or plan.why_not:
         more |= {"features_named": plan.named, "not_checked": plan.why_not or None}
     more |= {"features": ready.features.n_features, "condition_C": ready.condition_C}

@@ -129,21 +129,19 @@ def _spans(time: Integers) -> Integers:
     return np.asarray(np.searchsorted(edges, time, "right"))
 
 
-def unseen_after_cuts(log: Log, settings: Settings, discount: Floats) -> float:
+def unseen_after_cuts(log: Log, by_state: bool, discount: Floats) -> float:
     """The share of the discounted time after truncations where more episodes were cut than the log has steps.
 
-    With the past in the observation, the value there is a guess: in a log whose episodes were all cut at one step, no
-    step has the time of that cut. "Where" is the observation if it is discrete, else the time, in spans.
+    There the value is a guess: in a log whose episodes were all cut at one step, no step has the time of that cut.
+    "Where" is the state if each has a feature of its own (``by_state``), else the time, in spans.
     """
     n, first = len(log), np.asarray(log.starts)
     length = np.diff(np.r_[first, n])
-    if log.discrete_observations:
+    if by_state:
         seen = np.asarray(log.observations)
         place = np.r_[seen[log.row], seen[log.next_row][np.r_[first[1:], n] - 1]]
-    elif settings.with_time:
-        place = _spans(np.r_[np.arange(n) - np.repeat(first, length), length])
     else:
-        return 0.0
+        place = _spans(np.r_[np.arange(n) - np.repeat(first, length), length])
     place = np.unique(place, return_inverse=True)[1].ravel()
     steps, after, left = place[:n], place[n:], np.multiply.reduceat(np.asarray(discount, np.float64), first)
     cuts = np.bincount(after, left > 0, int(place.max()) + 1)

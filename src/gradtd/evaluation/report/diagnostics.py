@@ -206,7 +206,8 @@ class Diagnostics:
     late_steps_differ: float | None = None
     """Distance of the fit to late steps, in paired errors, if it gives a different value after truncations."""
     unseen_after_cuts: float | None = None
-    """With the past in the observation: share of the discounted time after truncations where the log lacks steps."""
+    """With a feature for each state, or with the time in the observation: share of the discounted time after
+    truncations where the log lacks steps."""
     rarely_visited: float | None = None
     """Share of the target's time in states that the log rarely visited, if it is above its limit."""
     beyond_rewards: float | None = None

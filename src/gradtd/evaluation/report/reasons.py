@@ -345,12 +345,13 @@ REASONS: tuple[Rule, ...] = (
     ),
     Rule(
         "unseen after cuts",
-        "the time or earlier steps are part of the observation, and more than {limits.most_beyond_cuts:.0%} of the "
-        "discounted time lies after truncations, where the log has fewer steps than truncated episodes",
+        "more than {limits.most_beyond_cuts:.0%} of the discounted time lies after truncations in states (with "
+        "one-hot features) or at times (if added to the observation) where the log has fewer steps than truncated "
+        "episodes",
         lambda e: above(e.d.unseen_after_cuts, e.limits.most_beyond_cuts),
-        "{d.unseen_after_cuts:.0%} of the discounted time comes after truncations, at times or after earlier steps "
-        "for which the log has few or no steps, so it does not show the value there. Collect longer episodes. If the "
-        "task ends at that step, mark these ends as terminated.",
+        "{d.unseen_after_cuts:.0%} of the discounted time comes after truncations, in states or at times for which the "
+        "log has few or no steps, so it does not show the value there. Collect longer episodes, or leave the time out "
+        "of the observation. If the task ends at that step, mark these ends as terminated.",
     ),
     Rule(
         "rarely visited",
