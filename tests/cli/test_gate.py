@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import gradtd
+from commands import refused
 from gradtd.cli.app import app
 
 FAST = ("--gamma", "1", "--resamples", "5", "--threads", "1")
@@ -134,3 +135,14 @@ def test_what_is_saved_does_not_replace_the_log(log, tmp_path):
     improved = CliRunner().invoke(app, ["improve", str(path), "--gamma", "1", "--save", str(path)])
     assert "is the log" in str(improved.exception)
     assert path.read_bytes() == before
+
+
+def test_outputs_do_not_replace_each_other_or_the_target(log, monkeypatch, capsys, tmp_path):
+    """The card replaced the page, and the saved evaluation the policy that it is about."""
+    both, policy = str(tmp_path / "both.html"), tmp_path / "policy.npz"
+    gradtd.improve(log, 1.0, least=5, progress=False).policy.save(policy)
+    given = ("evaluate", str(log), "--gamma", "1")
+    said = refused(monkeypatch, capsys, *given, "--page", both, "--card", both, "--question", "Which?")
+    assert "--page and --card are the same file" in said
+    said = refused(monkeypatch, capsys, *given, "--target", f"new={policy}", "--save", str(policy))
+    assert "is the target, which it would replace" in said

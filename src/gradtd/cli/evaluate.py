@@ -321,7 +321,8 @@ def evaluate(
     given = targets(target or [], target_probabilities or [], next_target_probabilities or [])
     conditions = Gate(require, at_least, better_than, card, question)
     given = conditions.check(given)
-    check_outputs(log, page, plot, save, several=len(given) > 1)
+    sources = [log, *(one.split("=", 1)[-1] for one in target or [])]
+    check_outputs(sources, (page, plot, save), card, several=len(given) > 1)
     known_method(algorithm)
     if set_ and algorithm in COMPUTED:
         raise InputError(f"{algorithm} takes no hyper-parameters here, got {', '.join(dict(map(setting, set_)))}.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,21 +37,26 @@ Files = tuple[Path | None, Path | None, Path | None]
 """The paths of the requested page, plot and saved file."""
 
 
-def check_outputs(log: str, page: Path | None, plot: Path | None, save: Path | None, several: bool) -> None:
-    """Refuse impossible outputs before the work begins."""
+def check_outputs(inputs: Sequence[str], files: Files, card: Path | None, several: bool) -> None:
+    """Refuse impossible outputs before the work begins; ``inputs`` are the log and the files of targets."""
+    page, plot, save = files
     if several and save:
         raise InputError("--save takes one target: use --page for several.")
+    if page is not None and card is not None and page.resolve() == card.resolve():
+        raise InputError(f"--page and --card are the same file {str(page)!r}: give another name for one of them.")
     if plot is not None:
         checks.picture_file("--plot", plot)
     for name, path, ending in (("--page", page, ".html"), ("--save", save, ".npz")):
         if path is not None:
-            refuse_same_file(name, checks.file_to_write(name, path, ending), log)
+            for k, given in enumerate(inputs):
+                what = "the target" if k else "the log"
+                refuse_same_file(name, checks.file_to_write(name, path, ending), given, what)
 
 
-def refuse_same_file(name: str, path: Path, log: str) -> None:
-    """Refuse to write to the file that is read."""
-    if path.exists() and Path(log).exists() and path.samefile(log):
-        raise InputError(f"{name} {str(path)!r} is the log, which it would replace: give another name.")
+def refuse_same_file(name: str, path: Path, given: str, what: str = "the log") -> None:
+    """Refuse to write to a file that is read."""
+    if path.exists() and Path(given).exists() and path.samefile(given):
+        raise InputError(f"{name} {str(path)!r} is {what}, which it would replace: give another name.")
 
 
 def show(found: Evaluation | Evaluations, files: Files, as_json: bool, verbose: bool) -> None:
