@@ -176,8 +176,8 @@ def make_pair_features(log: Log, choices: Choices, settings: Settings, drawn: Re
 
     laid = lay(choices)
     if settings.pair_function is not None:
-        # type: ignore[index]
-        function = PairFunction.of(settings.pair_function, log.observations[log.row[:100]], log.action[:100])
+        first, action = log.observations[log.row[:100]], log.action
+        function = PairFunction.of(settings.pair_function, first, action[:100])  # type: ignore[index]
         features: Features = function
         notes, inner_used, width = log.notes, None, function.n_features
 

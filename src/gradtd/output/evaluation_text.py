@@ -247,8 +247,8 @@ def as_text(shown: Any) -> str:
 
     console = Console(width=10_000, file=io.StringIO(), highlight=False, color_system=None)
     console.print(shown)
-    # type: ignore[attr-defined]
-    return "\n".join(line.rstrip() for line in console.file.getvalue().rstrip().splitlines())
+    shown_text = console.file.getvalue()  # type: ignore[attr-defined]
+    return "\n".join(line.rstrip() for line in shown_text.rstrip().splitlines())
 
 
 def decided(decision: TargetDecision) -> str:
