@@ -223,3 +223,18 @@ def test_a_deterministic_policy_of_real_actions_has_bounds_too():
     assert made.each == "transition"
     assert made.low < made.bounds[0] < made.bounds[1] < made.high
     assert made.against == 0
+
+
+def test_the_interval_contains_that_without_a_cause_also_where_every_action_has_one_outcome():
+    # The action decides the next observation here, so no cause can move the value, and the error of the log remains.
+    log = gradtd.sample_log("random_walk_tabular", 100, seed=1)
+    given = {name: getattr(log, name) for name in ("observations", "row", "next_row", "reward", "terminated")}
+    given |= {"truncated": log.truncated, "episode": log.episode, "action": (log.rho > 1).astype(int)}
+    walk = gradtd.Log(**given, behaviour=np.full(len(log), 0.5))
+    target = np.tile([0.4, 0.6], (7, 1))
+    found = gradtd.evaluate(walk, gamma=1.0, target=target, inference=gradtd.Inference(confounding=2.0))
+    cause = found.confounding
+    assert cause.low <= found.interval[0] + 1e-6
+    assert cause.high >= found.interval[1] - 1e-6
+    widths = [high - low for _, low, high in cause.curve]
+    assert widths == sorted(widths)

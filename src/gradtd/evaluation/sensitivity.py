@@ -162,8 +162,11 @@ def confounding(
     rows, asked = [(1.0, *ends(bounds))], bounds
     for one in sorted({*GRID, strength}):
         bounds = log.both(one, bounds)
-        rows.append((one, *ends(bounds)))
-        gaps[one] = _gap(ends(bounds, against.psi), against.value)
+        # A factor of at most L includes every smaller one. Where an action always has the same outcome, a quantile is
+        # that outcome, and the influences of the bound alone would leave its error out.
+        (_, before, after), (low, high) = rows[-1], ends(bounds)
+        rows.append((one, min(before, low), max(after, high)))
+        gaps[one] = min(gaps[max(gaps)], _gap(ends(bounds, against.psi), against.value))
         asked = bounds if one <= strength else asked
         if one >= strength and gaps[one] <= 0:
             break
