@@ -78,6 +78,8 @@ def test_numbers_as_they_are_typed():
     for text in ("x", "true", "1/0", "none"):
         with pytest.raises(typer.BadParameter, match="is not a number; write for example"):
             number(text)
+    with pytest.raises(typer.BadParameter, match="beyond the largest number"):
+        number("1" + "0" * 400)
 
 
 def test_the_shell_completes_names():

@@ -103,3 +103,14 @@ def test_a_table_of_words_is_plain():
 def test_a_name_that_looks_like_a_parameter_is_left_as_it_is(inside):
     message = "column 'columns={" + inside + "}' is twice."
     assert typed(message) == message
+
+
+def test_long_names_leave_room_for_the_differences():
+    table = real_walk(30)
+    rng = np.random.default_rng(1)
+    names = ("V" * 90, "W" * 90)
+    targets = {name: np.clip(table["target"] + 0.01 * rng.normal(size=len(table["t"])), 0.01, 0.99) for name in names}
+    found = gradtd.evaluate(table, gamma=0.9, target=targets, features="identity", machine=gradtd.Machine(threads=1))
+    figure = differences_figure(found.compare())
+    svg(figure)  # a warning of Matplotlib, that there is no room, fails the test
+    assert figure.axes[0].get_position().width > 0.1

@@ -25,7 +25,10 @@ def number(text: Any) -> float:
     found = parse_value(text) if isinstance(text, str) else text
     if isinstance(found, bool) or not isinstance(found, (int, float)):
         raise typer.BadParameter(f"{text!r} is not a number; write for example 0.25, 1e-3 or 1/16.")
-    return float(found)
+    try:
+        return float(found)
+    except OverflowError:
+        raise typer.BadParameter(f"{text!r} is beyond the largest number, 1.8e308.") from None
 
 
 def numeric(help: str, panel: str | None = None) -> Any:

@@ -247,6 +247,10 @@ def figures(evaluation: Evaluation) -> dict[str, tuple[Any, str]]:
     return made
 
 
+MOST_OF_A_PAIR = 24
+"""Characters of each of two names beside a plot: longer ones leave no room for the plot."""
+
+
 def differences_figure(comparison: Comparison) -> Any:
     """Every difference with its interval, if it has one; unusable ones are grey and hollow."""
     rows = [row for row in comparison.differences if row.low is not None]
@@ -258,7 +262,8 @@ def differences_figure(comparison: Comparison) -> Any:
         axes.plot([row.low, row.high], [-y, -y], color=colour, linewidth=2.5, solid_capstyle="butt")
         inside = colour if row.verdict == "usable" else "white"
         axes.plot([row.value], [-y], "o", color=colour, markerfacecolor=inside, markersize=6)
-    axes.set_yticks([-y for y in range(len(rows))], [plain(f"{row.first} - {row.second}") for row in rows], fontsize=9)
+    names = [f"{plain(row.first, MOST_OF_A_PAIR)} - {plain(row.second, MOST_OF_A_PAIR)}" for row in rows]
+    axes.set_yticks([-y for y in range(len(rows))], names, fontsize=9)
     axes.set_ylim(-len(rows) + 0.4, 0.6)
     axes.set_xlabel("difference of the values from the start states")
     return figure

@@ -153,14 +153,14 @@ def sensitivity_figure(
     return axes
 
 
-def plain(name: str) -> str:
+def plain(name: str, longest: int = LONGEST) -> str:
     """A name for a plot: without formulas or characters that XML forbids, and short enough.
 
     >>> plain("5 $")
     '5 \\\\$'
     """
     shown = printable(name)
-    shown = shown if len(shown) <= LONGEST else shown[: LONGEST - 3] + "..."
+    shown = shown if len(shown) <= longest else shown[: longest - 3] + "..."
     shown = shown.replace("$", r"\$")
     return " " + shown if shown.startswith("_") else shown  # Matplotlib hides names that begin with an underscore
 
