@@ -101,7 +101,7 @@ def test_it_prints_and_becomes_a_frame(world):
     ("values", "sentence"),
     [
         ({}, "dictionary of value functions"),
-        ({"q": lambda seen: 1.0}, "return one number each"),
+        ({"q": lambda seen: 1.0}, "return one number per observation"),
         ({"q": lambda seen: np.zeros((len(seen), 1))}, "values of 1 actions; the log has 2"),
         ({"q": np.zeros((3, 2))}, "must be a row of the table 'q'"),
     ],

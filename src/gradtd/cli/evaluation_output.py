@@ -54,7 +54,7 @@ def check_outputs(inputs: Sequence[str], files: Files, card: Path | None, severa
 
 
 def refuse_same_file(name: str, path: Path, given: str, what: str = "the log") -> None:
-    """Refuse to write to a file that is read."""
+    """Raise an error if an output would replace a file that the command reads."""
     if path.exists() and Path(given).exists() and path.samefile(given):
         raise InputError(f"{name} {str(path)!r} is {what}, which it would replace: give another name.")
 

@@ -60,7 +60,7 @@ def _aligned_table(rows: int, columns: int) -> Floats:
 
 
 def share_cleared(run: Any) -> Any:
-    """Make the cleared vectors of a copied or unpickled run views of the rows of ``cleared`` again."""
+    """After a run was copied or unpickled, make its cleared vectors views of the rows of ``cleared`` again."""
     own = [field for field in run.state if isinstance(field, Cleared)]
     if not own or np.may_share_memory(own[0].values, run.cleared):
         return run

@@ -101,7 +101,8 @@ class Writer:
         self.files[name].write(content)
 
     def add(self, features: Any, steps: NDArray[Any], target: NDArray[np.float64] | None = None) -> None:
-        """Append rows, dense or sparse, and steps that point to them; ``steps`` number their episodes consecutively.
+        """Append rows, dense or sparse, and the steps that refer to them. Episodes in ``steps`` must have consecutive
+        numbers.
 
         ``target`` contains the target's probabilities for these steps. The stream has them if they were given for all
         parts.
@@ -109,7 +110,8 @@ class Writer:
         rows, columns = features.shape
         if self.rows and columns != self.n_features:
             raise InputError(
-                f"a part has {columns} features, earlier parts {self.n_features}: use the same features for all."
+                f"a part has {columns} features, but earlier parts have {self.n_features}: use the same features for "
+                "all parts."
             )
         if self.rows + rows > MOST_ROWS:
             raise InputError(f"a stream has at most {MOST_ROWS} rows of features: store the log in several.")

@@ -138,7 +138,7 @@ class EpisodeReplay:
                     f"the file's steps.{name} has shape {found.shape} and type {found.dtype}: it is damaged."
                 )
             if found.dtype.kind == "f" and not np.isfinite(found).all():
-                raise InputError(f"the file's steps.{name} must be finite: it is damaged.")
+                raise InputError(f"the file is damaged: steps.{name} has NaN or infinite entries.")
             column[:n] = found
         if self.steps["rho"].min() < 0 or self.steps["discount"].min() < 0 or self.steps["discount"].max() > 1:
             raise InputError("the file's steps have a negative ratio or a discount outside [0, 1]: it is damaged.")

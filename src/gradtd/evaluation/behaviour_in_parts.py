@@ -1,4 +1,4 @@
-"""The behaviour policy's own value for a log in parts: the equations with ratios 1, in the features that were chosen.
+"""The behaviour policy's own value for a log in parts, in the features chosen for the target and with all ratios 1.
 
 Its influences are by the same groups of episodes as those of the target, so the difference of the two is paired.
 """

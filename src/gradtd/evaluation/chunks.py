@@ -188,7 +188,7 @@ def make_reader(
 
 @dataclass(frozen=True, eq=False)
 class Folder:
-    """A log in Parquet files, with the roles of its columns and the places of its episodes."""
+    """A log in Parquet files: the files, the roles of their columns, and the row where each episode begins."""
 
     table: ParquetTable  # the files
     roles: Roles

@@ -336,7 +336,8 @@ class _Judge:
         return [Compared("richer", fit, f, t) for f, t in zip(ahead, times, strict=True)]
 
     def _added(self, kind: str, names: Iterable[str]) -> list[Compared]:
-        """The fit of these headlines with the "time" or the "past" that counts."""
+        """Compare every named headline to the same fit with "time" or "past" features added, and return the comparison
+        that counts, if there is one."""
         plain, timed, past = self.fits.plain, self.fits.timed, self.fits.past
         if kind == "time":
             beside = [Compared(kind, plain[n], timed[n]) for n in names if n in timed and self.sound(plain[n])]
@@ -345,8 +346,8 @@ class _Judge:
         return self._of_richest(beside)
 
     def _of_richest(self, beside: list[Compared]) -> list[Compared]:
-        """The fits with time or past features added to the richest features; they count less if richer features need
-        them less.
+        """The comparison for the richest features. It counts less if adding the time or the past shifts richer features
+        less.
 
         Information that observations hide shifts every fit equally, while poor features shift the richest fits least.
         """

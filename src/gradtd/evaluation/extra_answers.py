@@ -192,8 +192,8 @@ def conditioning(seen: SeenLog) -> Conditioning:
 
 
 def _columns(seen: SeenLog, rows: Any) -> Floats:
-    """A constant, the value of the row and its square, the observation and its squares, and continuous actions; all
-    scaled."""
+    """Columns for the regression: a constant, the standardised value of the row, observation and continuous actions,
+    and the squares of these columns."""
     log, case = seen.log, seen.case
     value = values_of(case.stream.features, case.square.theta)[rows]
     parts = [value[:, None]]

@@ -221,7 +221,7 @@ def _table(log: Log, name: str, given: Any) -> Floats:
     if made.ndim not in (1, 2) or len(made) != len(seen):
         raise InputError(
             f"The value function {name!r} was given {len(seen)} observations and returned an array of shape "
-            f"{made.shape}: return one number each, or one for each action."
+            f"{made.shape}: return one number per observation, or one per observation and action."
         )
     if made.ndim == 2 and (log.action is None or made.shape[1] < log.n_actions):
         raise InputError(

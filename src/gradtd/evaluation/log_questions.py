@@ -39,7 +39,7 @@ class Groups:
     of_episode: Integers
 
     def taken(self, mask: NDArray[np.bool_]) -> Groups:
-        """Select the groups of some episodes."""
+        """The groups of the episodes that ``mask`` selects. Names of groups without such episodes are dropped."""
         labels, codes = np.unique(self.of_episode[mask], return_inverse=True)
         return replace(self, names=tuple(self.names[one] for one in labels), of_episode=codes)
 

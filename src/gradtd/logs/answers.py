@@ -62,7 +62,7 @@ def settled(answer: Any) -> Any:
 
 
 def together(answers: list[Any], where: Integers | None = None) -> Any:
-    """The answers for single observations as one array, or None if their shapes differ."""
+    """Join a policy's answers to single observations in one array. Returns None if their shapes differ."""
     if any(isinstance(one, Labelled) for one in answers):
         if not all(isinstance(one, Labelled) for one in answers):
             return None

@@ -37,7 +37,7 @@ def collect(
     max_steps: int | None = None,
     progress: Progress | None = None,
 ) -> Log:
-    """Run the behaviour in a Gymnasium environment (or the id of one) and log every step.
+    """Run the behaviour policy in a Gymnasium environment and log every step.
 
     Actions must be Discrete. Observations are flattened; parts of a Tuple or Dict are concatenated. The same seed gives
     the same log.

@@ -106,9 +106,9 @@ def code_of(name: str, action: Any, actions: Actions) -> int:
 
 
 class Asked:
-    """A policy that is called with observations: all at once, or one by one if it needs that.
+    """A policy that is called with observations: with all at once or, if it does not accept that, with one at a time.
 
-    ``mode`` is "all" or "one"; it is found by a trial call if not given.
+    ``mode`` is "all" or "one". If it is not given, a trial call finds it.
     """
 
     def __init__(self, name: str, function: Callable[..., Any], actions: Actions, mode: str = "") -> None:

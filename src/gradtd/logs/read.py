@@ -56,7 +56,7 @@ def read_log(
 ) -> Log:
     """Read the steps that a policy produced into a `Log`.
 
-    ``log.understood`` describes how the table was interpreted, ``log.notes`` what was changed.
+    ``log.understood`` describes how gradtd interpreted the table, and ``log.notes`` lists what gradtd changed.
 
     Parameters
     ----------
@@ -123,9 +123,9 @@ EPISODE = "gradtd episode"
 class LogReader:
     """Reads tables into logs, whole or chunk by chunk, in the same way.
 
-    The first nine fields are the arguments of `read_log`. `for_chunks` makes a reader of chunks, whose columns are
-    already assigned. It needs the ``facts`` of the whole log: `scan` every chunk and merge the results. ``whole`` holds
-    the roles and the columns of the whole table.
+    The first nine fields are the arguments of `read_log`. `for_chunks` returns a reader for the chunks of one table. It
+    knows the role of every column, but it also needs the ``facts`` of the whole log: `scan` every chunk and merge the
+    results. ``whole`` holds the roles and the columns of the whole table.
     """
 
     columns: Mapping[str, Any] | None = None

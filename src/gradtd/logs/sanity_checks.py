@@ -36,8 +36,9 @@ _NUMBERED = re.compile(r"^(?P<stem>.+?)[_.\[]?(?P<number>\d+)\]?$")
 def ends_marked(roles: Roles, unmarked: int, episodes: int) -> bool:
     """Whether a log says how its episodes ended. One episode may be unfinished.
 
-    Without a terminated column, an end that is not marked as truncated may be either. If both columns exist and mark
-    nothing, they were not filled in. A terminated column alone that marks nothing means that no episode terminated.
+    Without a terminated column, an end that is not marked as truncated may be a termination or an unmarked truncation.
+    If both columns exist and mark nothing, they were not filled in. A terminated column alone that marks nothing means
+    that no episode terminated.
     """
     if unmarked <= 1:
         return "terminated" in roles.single or "truncated" in roles.single

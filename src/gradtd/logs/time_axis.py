@@ -15,10 +15,10 @@ other axis: consecutive rows of one environment are similar, rows of different e
 
 
 def time_axis(now: Any, after: Any, flags: Sequence[NDArray[Any]], shape: Sequence[int]) -> tuple[int, str]:
-    """Find which of the first two axes is the time; a warning if it is a guess.
+    """Find which of the first two axes is the time. Returns the axis, and a warning if it was guessed.
 
-    It is found from next observations ``after``, by the marks ``flags`` of ends, by changes of the observations
-    ``now``, or else it is the first.
+    The next observations ``after`` show the axis, or the marks ``flags`` of ends, or how much the observations ``now``
+    change along each axis. If none of these does, the first axis is the time.
     """
     a, b = shape[:2]
     if now is not None and after is not None:

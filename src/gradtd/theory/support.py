@@ -1,4 +1,4 @@
-"""Sums over all possible steps, at the cost of sums over rows of features.
+"""Moments of all possible steps, at the cost of sums over the rows of features.
 
 A step k starts in row i of the features and leads to row j. Its phi_k is row i; d_k = rho (gamma phi' - phi) is
 a combination of rows i and j. So every second moment of the steps is a sum over pairs of rows, whose weights are

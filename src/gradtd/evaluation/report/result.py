@@ -1,4 +1,5 @@
-"""The result of an evaluation: the value, its interval, the value function and the verdict; saved and loaded."""
+"""The result of an evaluation: the value, its interval, the value function and the verdict. It can be saved and
+loaded."""
 
 from __future__ import annotations
 

@@ -56,8 +56,7 @@ class Evidence:
 
     @property
     def heavy_products(self) -> bool:
-        """Whether products of ratios reduce the effective number of episodes too much, in a log that is large
-        enough."""
+        """Whether the log has enough episodes, but products of ratios leave too few effective ones."""
         return not self.learns and self.d.ess_episodes < self.limits.fewest_episodes <= self.d.episodes
 
     @property

@@ -1,4 +1,4 @@
-"""The status of a learner: the distance of its predictions from least squares on its stored steps.
+"""The status of a learner: how far its predictions are from the least-squares solution on its stored steps.
 
 With the steps of its buffers (or the latest ones, if its algorithm does not replay), e the trace of a step or its
 features,
@@ -27,8 +27,9 @@ from gradtd.running.online.queue import StepQueue
 MOST_FEATURES = 500
 """With more features than this, least squares is not computed."""
 FAR, FAR_ELSEWHERE, FAR_PART = 0.5, 2.0, 0.1
-"""A learner has not converged if its predictions are farther from least squares than this number of standard errors and
-than this relative distance. If least squares uses only part of the steps, its own error is part of the distance."""
+"""A learner has not converged if its predictions are farther from the least-squares ones than this number of standard
+errors and than this relative distance. If least squares uses only part of the steps, its own error is part of the
+distance."""
 BADLY_SCALED = 1e4
 """Condition number of the features' second moments above which gradient rules are slow."""
 REDUNDANT = 1e-10

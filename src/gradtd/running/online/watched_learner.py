@@ -135,7 +135,8 @@ class WatchedLearner(OnlineLearner):
         return row if self._white is None or self._white.W is None else row @ self._white.W
 
     def standing(self, steps: int | None = None) -> Standing:
-        """The status of the learner: updates, buffers, step-size, and distance from least squares on its stored steps.
+        """The status of the learner: updates, buffers, step-size, and how far its predictions are from the
+        least-squares solution on its stored steps.
 
         The cost is that of least squares, steps times the square of the number of features; ``steps`` limits it to the
         latest steps.
