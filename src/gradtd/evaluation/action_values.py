@@ -40,8 +40,8 @@ TREE = "tree"
 
 
 def traces_as_given(tracing: Tracing) -> Tracing:
-    """Settings of traces for a stream that stores the factor c of every step (see `shares`) in place of
-    probabilities."""
+    """Settings of traces for a stream that stores the factor c of every step (see `shares`) where other streams store
+    the target's probabilities."""
     return Tracing(tracing.lam, TREE)
 
 
@@ -77,7 +77,8 @@ def shares(log: Log, target: Any, settings: Settings) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class PairFeatures(LogFeatures):
-    """A log in features of pairs. ``otherwise`` makes the same table for different choices of the target."""
+    """A log in features of (observation, action) pairs. ``otherwise`` makes the same table for other choices of the
+    target."""
 
     laid: PairRows | None = None
     choices: Choices | None = None
@@ -93,7 +94,7 @@ class PairFeatures(LogFeatures):
         return stream_of(self.log, table, rows, self.episode, rho, gamma, target)
 
     def measured(self, case: Case) -> dict[str, Any]:
-        """Diagnostics of the target's choices, since the ratios are all 1."""
+        """Diagnostics of the target's choices. Diagnostics of ratios would say nothing, because all ratios are 1."""
         assert self.choices is not None
         made: dict[str, Any] = {"values": "action", "never_taken": self.choices.never}
         made["outside_range"] = self.choices.outside
@@ -123,7 +124,7 @@ class PairPlan(Plan):
 
 
 def plan_pairs(log: Log, target: Any, settings: Settings) -> tuple[PairPlan, Ratios]:
-    """Prepare the evaluation of a target's action values; returns the plan and ratios that are all 1."""
+    """Prepare the evaluation of a target's action values. Returns the plan, and ratios that are all 1."""
     if log.action is None:
         raise InputError(
             "value_function='action' needs the log's actions, and gradtd found no action column. "
@@ -226,7 +227,7 @@ def _met(table: Any, rows: Integers) -> Integers:
 
 @one_thread()
 def _like(table: Any, other: Any, W: Floats | None) -> Any:
-    """Whiten a table with the whitening of another table."""
+    """Whiten a table in the same way as another table."""
     if isinstance(other, np.ndarray) and not isinstance(table, np.ndarray):
         table = table.toarray()
     if W is None:

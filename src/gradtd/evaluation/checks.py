@@ -108,7 +108,7 @@ class Equations(ABC):
 
     @abstractmethod
     def solutions(self, lam: float) -> Solutions:
-        """Solve all fits; fits with other traces use this lambda."""
+        """Solve all fits. Fits with other traces use the given lambda."""
 
     @abstractmethod
     def piece_sums(self, solutions: Solutions, lam: float) -> PieceSums:
@@ -371,7 +371,7 @@ def run_products(rho: Any, discount: Any, begins: Integers, w: Floats) -> None:
 
 
 def products(rho: Any, discount: Any, begins: Integers) -> Floats:
-    """The weight of every step's TD error in the doubly robust estimate; infinite where it overflows."""
+    """The weight of every step's TD error in the doubly robust estimate. It is infinite where it overflows."""
     w = np.empty(len(rho))
     rho, discount = (np.ascontiguousarray(a, np.float64) for a in (rho, discount))
     engine.compile_once(run_products)(rho, discount, begins, w)
@@ -379,14 +379,14 @@ def products(rho: Any, discount: Any, begins: Integers) -> Floats:
 
 
 def weights_by_time(steps: Steps, w: Floats) -> Floats:
-    """Sums of these weights and of their squares, by the time since the start of a piece."""
+    """Sums of the weights ``w`` and of their squares, by the time since the start of a piece."""
     since = np.arange(len(steps)) - np.repeat(steps.begins[:-1], np.diff(steps.begins))
     with np.errstate(over="ignore", invalid="ignore"):
         return np.array([np.bincount(since, w), np.bincount(since, w**2)])
 
 
 def effective_products(by_time: Floats, limits: Limits = DEFAULT) -> float:
-    """The smallest effective number of pieces over time, among the times that still matter."""
+    """The smallest effective number of pieces at any time whose total weight is large enough to matter."""
     total, square = by_time
     with np.errstate(over="ignore", invalid="ignore"):
         matters = total > limits.late_weight * total[0]

@@ -72,7 +72,7 @@ class ChunkReader:
             raise InputError(self._located(error, episode)) from None
 
     def scan(self, part: Part) -> Facts:
-        """The facts of one part; merge them for the facts of the log."""
+        """The facts of one part of the log. Merged, the facts of all parts are those of the log."""
         facts = Facts()
         for rows, begins, _ in part.chunks(self.reader.scanned()):
             facts = facts.merge(self.reader.scan(rows, begins))
@@ -199,8 +199,8 @@ class Folder:
     groups: Groups | None = None  # groups of starts, or clusters, if requested
 
     def reader(self, settings: Settings, target: Any, executor: Executor) -> ChunkReader:
-        """The reader of its chunks, after a first pass that finds what depends on all rows, such as the list of
-        actions."""
+        """The reader of the log's chunks. If chunks depend on all rows, for example on the list of actions, a first
+        pass reads all of them."""
         made = make_reader(self.table, settings, target, self.keep, self.roles, self.shared)
         if not made.reader.scanned():
             return made
@@ -214,7 +214,7 @@ class Folder:
 def open_folder(
     table: ParquetTable, settings: Settings, keep: tuple[str, ...], stack: ExitStack, progress: StageProgress | None
 ) -> Folder:
-    """Find the episodes; if their rows are scattered, sort the rows in a temporary folder."""
+    """Find the episodes. If the rows of an episode are scattered, sort all rows in a temporary folder."""
     roles, notes = find_roles(table, settings, keep), []
     beside = columns_asked(settings, table.kinds)
     column = roles.single.get("episode")

@@ -42,7 +42,8 @@ class BehindCuts(NamedTuple):
 
 
 def behind_cuts(steps: Steps, ladder: Ladder, plain: Mapping[str, Fit]) -> BehindCuts | None:
-    """Both fits, for the richest headline with few columns, or None if few pieces are truncated.
+    """Fit the value after truncations to all steps and to late steps, with the richest headline that has few columns.
+    None if few pieces are truncated.
 
     ``plain`` contains the fits to all steps by name. The value after truncations is a part of their value.
     """
@@ -71,7 +72,7 @@ def behind_cuts(steps: Steps, ladder: Ladder, plain: Mapping[str, Fit]) -> Behin
 
 
 def _part(steps: Steps, rows: Rows, columns: Integers, first: int, last: int) -> tuple[Any, Any, Floats]:
-    """x, y = discount x_next - x and the rewards of these steps; x and y are sparse if the table is."""
+    """Features x, y = discount x_next - x, and the rewards of the given steps. x and y are sparse if the table is."""
     some = slice(int(first), int(last))
     made, here, there = rows_of_chunk(rows, some, rows.writer())
     made = made[:, columns_as_slice(columns)]

@@ -119,7 +119,8 @@ class Decision:
         return replace(self, shown=shown) if shown.low < shown.high else self
 
     def refutes(self, repaired: Decision, kind: str, limits: Limits = DEFAULT) -> bool:
-        """Whether the fit with the "time" or the "past" contradicts the value of observations with this added.
+        """Whether the fit with "time" or "past" features contradicts the value that was estimated with the time or the
+        past added to the observations.
 
         It does if that value is far from it, and this decision shows nothing hidden or the two move the value in
         opposite directions. With more columns of observations features are poorer, and no check may see that.
@@ -140,8 +141,7 @@ class Decision:
 
 @one_thread()
 def decide(equations: Equations, level: float = 0.95, limits: Limits = DEFAULT) -> Decision:
-    """The rung with the smallest estimated error among those without objections; if there is none, a rung with
-    objections.
+    """The rung with the smallest estimated error, if possible one without objections.
 
     Fits are judged at `JUDGED`, whatever the requested level: the verdict is about the log, not about the level.
     """
@@ -366,7 +366,8 @@ class _Judge:
         return [f for f in below[-1:] if self.sound(f) and 2 * richer * f.columns >= fit.columns]
 
     def _ahead(self, made: Decision) -> list[Fit]:
-        """The fits with more columns; for the largest rung that the log supports, those with slightly fewer."""
+        """The fits with more columns. For the largest rung that the log supports, the fits with slightly fewer
+        columns."""
         fit, names, richer = made.fit, list(self.ladder.rungs), self.limits.richer_columns
         later = (*names[names.index(made.rung) + 1 :], *self.ladder.checkers)
         plain = self.fits.plain
@@ -377,7 +378,7 @@ class _Judge:
         return [f for f in poorer if 2 * richer * f.columns >= fit.columns >= richer * f.columns]
 
     def beyond(self, columns: int, other: int) -> float:
-        """`extrapolation` from one number of columns to another, at most as far as the limits allow."""
+        """The result of `extrapolation` from one number of columns to another, limited to the allowed range."""
         most = self.limits.most_extrapolation
         return float(np.clip(extrapolation(columns, other), 1 - most, most))
 

@@ -65,7 +65,7 @@ def extra_answers(
     of_groups: Sequence[GroupFit] = (),
     own: tuple[Fit | None, float] = (None, np.nan),
 ) -> dict[str, Any]:
-    """All requested additional answers; none if the value was not checked.
+    """All requested additional answers. There are none if the value was not checked.
 
     ``seen`` is the log if it is in memory; otherwise ``of_groups`` has the fits for groups of starts, and ``own`` the
     behaviour policy's fit and the target's value.
@@ -310,8 +310,8 @@ def together(psi: Floats, level: float, seed: int) -> float:
 
 
 def with_model_error(case: Case, decision: Decision, found: Ratios, C: Any) -> tuple[Decision, dict[str, Any]]:
-    """The decision with the model's error in its influences, widened by the shift under a second model; and
-    diagnostics.
+    """Add the behaviour model's error to the influences of a decision, and widen its interval by the shift under a
+    second model. Also returns diagnostics.
 
     Traces multiply the ratios of several steps, so evaluations with traces are not corrected.
     """

@@ -68,8 +68,8 @@ class Solution(NamedTuple):
     """The equations solved on some columns.
 
     ``theta`` are the weights of the columns, then of columns of the time; ``left`` = A^-T mean phi_0;
-    ``bias`` is the jackknife bias, ``rank`` the number of directions, ``missing`` the weights of the projection of
-    1 - rho.
+    ``bias`` is the jackknife bias, ``rank`` is the number of directions, and ``missing`` are the weights of the
+    projection of 1 - rho.
     """
 
     name: str
@@ -182,7 +182,7 @@ def solve(name: str, sums: Equations, own: Integers, beside: Integers | None = N
 
 
 def columns_as_slice(columns: Integers) -> Any:
-    """Neighbouring columns as a slice, which is a view of the sums; indices would make a copy."""
+    """Turn neighbouring columns into a slice, because a slice gives a view of the sums and indices make a copy."""
     if len(columns) and (np.diff(columns) == 1).all():
         return slice(int(columns[0]), int(columns[-1]) + 1)
     return columns
@@ -218,7 +218,8 @@ class Basis(NamedTuple):
 
 
 def _plain_basis(C: Floats, own: int) -> Basis | None:
-    """Drop empty columns, and replace the columns after the first ``own`` by their whitened residuals on those.
+    """Drop empty columns, and replace the columns after the first ``own`` by the whitened residuals of their regression
+    on the first ones.
 
     None if the first columns are nearly redundant. A Cholesky factor shows this at a tenth of the cost of directions.
     """
@@ -247,13 +248,13 @@ def _regular(C: Floats) -> bool:
 
 
 def _whitened_basis(C: Floats) -> Basis:
-    """Directions with unit variance, without those that do not occur in the log."""
+    """Directions with unit variance. Directions that do not occur in the log are left out."""
     W = whitener(C, REDUNDANT)
     turn = W[:, W.any(axis=0)]
     return Basis(np.zeros(0, np.int64), np.arange(len(C)), turn, np.zeros((0, turn.shape[1])))
 
 
 def jackknife_bias(without: list[float], value: float) -> float:
-    """The jackknife bias of a value; infinite if one of the values is not finite."""
+    """The jackknife bias of a value. It is infinite if one of the values is not finite."""
     mean = float(np.mean(without)) if without else np.nan
     return (len(without) - 1) * (mean - value) if np.isfinite(mean) else np.inf

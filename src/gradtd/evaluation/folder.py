@@ -195,7 +195,7 @@ def fit_design(
 
 
 def _fit_states(states: States, episodes: int, reader: ChunkReader, settings: Settings, chooser: Chooser | None) -> Job:
-    """Fit a design of states with one feature per state, or with the user's features; for cells, sums are sparse."""
+    """Fit a design of states with one feature per state, or with the user's features. The sums of cells are sparse."""
     from scipy.sparse import csr_array
 
     named = not is_auto(settings.features)
@@ -226,7 +226,7 @@ def _fit_states(states: States, episodes: int, reader: ChunkReader, settings: Se
 def _pair_design(
     known: tuple[Any, Any, Features | None], rows: int, episodes: int, chooser: Chooser, settings: Settings
 ) -> PairDesign:
-    """The ladder for action values; ``known`` are observations, their features, and the feature map."""
+    """The ladder for action values. ``known`` holds observations, their features, and the feature map."""
     observations, base, features = known
     K = chooser.width
     if base is not None and base.shape[1] * K > MOST_FEATURES:

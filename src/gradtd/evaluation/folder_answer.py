@@ -173,7 +173,7 @@ def _of_groups(
 
 
 def _features(job: Job, rung: str) -> Features:
-    """The user's features, or those of the chosen rung; features of pairs for action values."""
+    """The user's features, or those of the chosen rung. For action values, these are features of pairs."""
     design = job.design
     inner = design.inner if isinstance(design, PairDesign) else design
     assert isinstance(inner, RealDesign)
@@ -292,7 +292,7 @@ class _Weighed(NamedTuple):
 
 
 def _weigh(equations: BlockEquations, along: Floats) -> _Weighed:
-    """Marginal weights rho x.left, with x.left by row; with traces, the trace replaces x."""
+    """The marginal weights rho x.left, where x.left is given by row. With traces, the trace replaces x."""
     total, starts, after = np.zeros(3), np.zeros(len(along)), np.zeros(len(along))
     run = engine.compile_once(run_weights)
     for steps, _, _ in equations.source.chunks():
@@ -322,7 +322,7 @@ def _choices(
     columns: Integers,
     found: tuple[float, float],
 ) -> dict[str, Any]:
-    """Diagnostics of the target's choices; ``found`` contains the value and its error."""
+    """Diagnostics of the target's choices. ``found`` contains the value and its error."""
     value, error = found
     sums = equations.sparse_moments
     asked = (weighed.after + weighed.starts).reshape(-1, design.kinds)[:, -1]  # number of the target's choices by row
@@ -364,7 +364,7 @@ def _weights_of(job: Job, rung: str, theta: Floats) -> tuple[Floats, Features, t
 
 
 def _resample(pieces: Floats, settings: Settings) -> Floats:
-    """Poisson weights of groups, one row per bootstrap sample; none if only one was requested."""
+    """Poisson weights of groups, one row per bootstrap sample. No rows if only one sample was requested."""
     count = RESAMPLES if settings.resamples is None else settings.resamples
     return poisson_weights(pieces, count if count > 1 else 0, settings.seed)
 

@@ -39,7 +39,7 @@ class Remembered(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """Some pieces of one tenth of the log.
+    """Consecutive pieces in one tenth of the log.
 
     ``rows`` contains rows of features, sparse if states have one feature each; ``here``, ``there`` and ``starts`` are
     the rows of steps, of next observations and of starts. ``now`` and ``then`` contain columns of the past, before and
@@ -60,19 +60,21 @@ class _Block(NamedTuple):
 
 
 def most_steps(ladder: Ladder) -> int:
-    """The maximum number of steps used for these fits."""
+    """The maximum number of steps to which the fits with the past are made."""
     return max(1, MOST_NUMBERS // ladder.n_headline_columns)
 
 
 class Known(NamedTuple):
-    """Known quantities of the same steps: sums of all features by tenth, and fits of the features alone."""
+    """Results that other fits to the same steps computed: sums of all features by tenth, and fits of the features
+    alone."""
 
     sums: Equations
     plain: Mapping[str, Fit]
 
 
 def fits_with_past(steps: Steps, ladder: Ladder, known: Known | None = None) -> dict[str, Remembered]:
-    """Compute both fits for every headline; there are none if episodes have one step or traces were requested."""
+    """Fit every headline with and without features of the past. Empty if all episodes have one step or traces were
+    requested."""
     names, columns = _columns(ladder)
     if steps.traced is not None or int(np.diff(steps.begins).max()) < 2 or not names:
         return {}
@@ -106,7 +108,7 @@ def fits_with_past(steps: Steps, ladder: Ladder, known: Known | None = None) -> 
 
 
 def _sums_of(known: Known | None, columns: Integers, edges: Integers, D: int) -> Equations:
-    """Sums of D columns by tenth: zeros, or those of the features if known."""
+    """Sums of D columns by tenth. They are 0, except the sums of the features if those are known."""
     G, d = len(edges) - 1, len(columns)
     sizes = ((G, D, D), (G, D), (D, D), (G, D))
     A, b, C, starts = map(np.zeros, sizes)
@@ -118,7 +120,7 @@ def _sums_of(known: Known | None, columns: Integers, edges: Integers, D: int) ->
 
 
 def _columns(ladder: Ladder) -> tuple[list[str], Integers]:
-    """The headlines with few enough columns, those with the fewest first, and their columns."""
+    """The names of the headlines with few enough columns, the smallest first, and the columns that they use."""
     names: list[str] = []
     columns = np.zeros(0, np.int64)
     for name in sorted(ladder.headlines, key=lambda name: len(ladder.rungs[name])):
@@ -165,14 +167,14 @@ def _add(sums: Equations, block: _Block, features_too: bool) -> None:
 
 
 def _picks(at: Integers, n: int) -> Any:
-    """A sparse matrix that selects these of n rows."""
+    """A sparse matrix that selects the rows ``at`` of n rows."""
     from scipy.sparse import csr_array
 
     return csr_array((np.ones(len(at)), at, np.arange(len(at) + 1)), shape=(len(at), n))
 
 
 def _blocks(steps: Steps, columns: Integers, edges: Integers) -> Iterator[_Block]:
-    """Yield the steps in blocks of some pieces of one tenth; if rows are sparse, a tenth is one block."""
+    """Yield the steps in blocks of consecutive pieces within one tenth. If rows are sparse, each tenth is one block."""
     scale = float(np.std(steps.reward)) or float(np.abs(steps.reward).max()) or 1.0
     rows = steps.rows.first(1 + int(columns.max()))
     steps = replace(steps, rows=rows)

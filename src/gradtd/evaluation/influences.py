@@ -74,7 +74,8 @@ def robust_fit(name: str, values: Floats, pieces: Floats) -> Fit:
 
 
 class PieceReader:
-    """Reads steps for all solutions at once; those after the plain ones have traces of ``lam`` or the time."""
+    """Reads steps for all solutions at once: first the plain ones, then those with traces of ``lam`` or with the
+    time."""
 
     def __init__(self, solutions: Solutions, n_columns: int, lam: float, clock: Floats) -> None:
         self.plain, self.lam = len(solutions.plain), lam
@@ -129,7 +130,8 @@ class PieceReader:
 
 
 def _weights(solutions: Solutions, n_columns: int, clock: Floats) -> tuple[Floats, Floats]:
-    """Weights of all fits, (columns, 3 fits): theta, left, missing; weights of the time, (times, 3 timed)."""
+    """The weights of all fits (theta, left, missing), shape (columns, 3 fits), and their weights of the time, shape
+    (times, 3 timed)."""
     every, timed = solutions.every, solutions.timed
     k = len(every)
     weights, of_time = np.zeros((n_columns, 3 * k)), np.zeros((1, 3 * len(timed)))
@@ -143,7 +145,8 @@ def _weights(solutions: Solutions, n_columns: int, clock: Floats) -> tuple[Float
 
 
 def summed(by_piece: Floats, by_fit: Floats, n: int) -> PieceSums:
-    """A `PieceSums` from sums by piece or group, shape (pieces, 3, fits), and over all n steps, shape (sums, fits)."""
+    """Make a `PieceSums` from sums by piece or group, shape (pieces, 3, fits), and sums over all n steps, shape (sums,
+    fits)."""
     mean, square = by_fit[0] / n, by_fit[1] / n
     weight, surprise = np.maximum(by_fit[5], 1e-300), np.maximum(by_fit[7], 1e-300)
     return PieceSums(
@@ -185,7 +188,8 @@ def by_group(moments: Moments, solutions: Solutions, clock: Floats, sample: Piec
 
 
 def _pulls(A: Floats, b: Floats, solved: Sequence[Solution]) -> Floats:
-    """left'(A theta + b) of every group under every solution; all at once, since each would copy its part of A."""
+    """left'(A theta + b) of every group under every solution. All are computed at once, since each would copy its part
+    of A."""
     theta, left = np.zeros((2, A.shape[1], len(solved)))
     for j, s in enumerate(solved):
         theta[s.columns, j], left[s.columns, j] = s.theta, s.left
@@ -203,7 +207,7 @@ def add_steps(
     by_piece: Floats,
     by_fit: Floats,
 ) -> None:
-    """Add steps to their pieces and to the sums of every fit; row 3 of these sums holds the last trace, along x.left.
+    """Add steps to their pieces and to the sums of every fit. Row 3 of these sums holds the last trace, along x.left.
 
     Fits after the first ``plain`` ones have traces; the value of the last ones also depends on the time.
     """

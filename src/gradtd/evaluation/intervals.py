@@ -14,7 +14,7 @@ from gradtd.evaluation.limits import DEFAULT, Limits
 
 
 def faults(fit: Fit, limits: Limits = DEFAULT) -> list[str]:
-    """The reasons why the log is too small for this fit; empty if it is large enough."""
+    """The reasons why the log is too small for this fit. Empty if it is large enough."""
     error = fit.error
     if not np.isfinite(fit.value) or not np.isfinite(error):
         return ["no number"]
@@ -76,9 +76,8 @@ def as_dependent(fit: Fit, limits: Limits = DEFAULT) -> Fit:
 
 
 def paired_error(a: Fit, b: Fit) -> float:
-    """The standard error of the difference of two values on the same pieces; as if independent if one fit is of fewer
-    pieces.
-    """
+    """The standard error of the difference of two values on the same pieces. If one fit has fewer pieces, the values
+    count as independent."""
     E = len(a.psi)
     if len(b.psi) != E:
         return float(np.hypot(a.error, b.error))
@@ -119,7 +118,7 @@ class Compared(NamedTuple):
         return abs(self.apart) / max(self.error, 1e-300)
 
     def is_far(self, fit: Fit, limits: Limits) -> bool:
-        """Whether the difference is more than its own error and that of the value explain."""
+        """Whether the difference is larger than its own error and the value's error can explain."""
         return abs(self.apart) > max(limits.far * self.error, fit.error)
 
     @property

@@ -215,7 +215,7 @@ ARRAYS = ("ratios", "by_time")
 
 
 def open_store(folder: Path) -> ResultsFolder:
-    """The folder of sums; created if there is none."""
+    """Open the folder of sums, or create it if there is none."""
     return ResultsFolder(folder, MADE_BY, FORMAT, option="folder")
 
 
@@ -241,7 +241,7 @@ class Store:
         return any("-" not in path.name for path in self.folder.glob(f"{unit.digest}_*{ENDING}"))
 
     def seems_to_have(self, unit: Unit, key: dict[str, Any]) -> bool:
-        """Whether the header of a unit's file has this key; its sums are not read."""
+        """Whether the header of a unit's file has this key. Its sums are not read."""
         header = header_if_whole(self._path(unit, key))
         return header is not None and {name: header.get(name) for name in key} == key
 
@@ -285,7 +285,7 @@ class Store:
                 path.unlink(missing_ok=True)
 
     def sample(self, unit: Unit, check: Callable[[Arrays], None]) -> Arrays | None:
-        """Rows of a unit that belong to the sample, as bytes, with the hashes of their episodes; ``check`` validates
+        """Rows of a unit that belong to the sample, as bytes, with the hashes of their episodes. ``check`` validates
         them."""
 
         def restored(_: dict[str, Any], arrays: Arrays) -> Arrays:
@@ -314,7 +314,8 @@ class Store:
 
 
 def _stored(sums: PartSums) -> tuple[Arrays, dict[str, Any]]:
-    """The arrays and the header of sums; for sums by group, only groups with episodes."""
+    """The arrays and the header that a file of sums contains. Of sums by group, only groups with episodes are
+    stored."""
     arrays: Arrays = {name: getattr(sums.steps, name) for name in ARRAYS}
     header = {f.name: getattr(sums.steps, f.name) for f in fields(StepSums) if f.name not in ARRAYS}
     header["blocks"] = len(sums.blocks)

@@ -100,7 +100,7 @@ class KeptLog:
     progress: StageProgress | None
 
     def open(self, name: str, target: Any, fit: Fit) -> tuple[KeptSource, tuple[Log, Ratios]]:
-        """The sums for one target, and the sample; features are fitted if there are none yet."""
+        """Open the sums for one target, and the sample. If there are no fitted features yet, fit them."""
         settings, table, store = self.settings, self.table, Store(self.folder, name)
         keep = tuple(kept_columns(target, settings.behaviour))
         roles = find_roles(table, settings, keep)
@@ -236,7 +236,8 @@ class KeptSource(Source):
         return tuple(notes)
 
     def steps(self, job: Job, put: Callable[[PartSums], None]) -> None:
-        """The sums of all units in order; for states part by part, with their steps."""
+        """Pass the sums of all units to ``put``, in order. If rows are states, the sums of each part are passed, with
+        its steps."""
         work = _Reading(self, job)
         work.read([one for one in self.placed if not self.store.seems_to_have(one.unit, work.key)])
         for one in self.placed:
@@ -283,7 +284,7 @@ class _Reading:
             put(made)
 
     def read(self, placed: Sequence[Placed]) -> None:
-        """Read the units that are not stored yet; merge a unit when its parts are complete."""
+        """Read the units that are not stored yet. When all parts of a unit have been read, merge them."""
         source = self.source
         cut = {one.unit: self.parts(one) for one in placed}
         missing = [(unit, k) for unit, parts in cut.items() for k in range(len(parts)) if self.look(unit, k) is None]
@@ -314,7 +315,7 @@ class _Reading:
         return (self.there(unit, k) for k in range(count))
 
     def _put_together(self, unit: Unit, parts: Iterable[PartSums]) -> None:
-        """Replace the sums of a unit's parts by their total; the steps of states stay with the parts."""
+        """Replace the sums of a unit's parts by their total. The steps of states stay with the parts."""
         for file in unit.files:
             refuse_changed(self.source.paths[file.identity], file)
         total = Reduction()
@@ -329,7 +330,7 @@ class _Reading:
 def read_kept_sample(
     store: Store, placed: Sequence[Placed], seen: Survey, episodes: int, reader: ChunkReader
 ) -> tuple[Log, Ratios]:
-    """The episodes of the sample; from known files, only rows that are not saved are read.
+    """The episodes of the sample. From known files, only rows that are not saved are read.
 
     The sample has the episodes whose ids have the smallest hashes over all files, so it does not depend on their order.
     Each unit saves the rows of its episodes in the sample.

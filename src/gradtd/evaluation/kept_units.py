@@ -128,7 +128,8 @@ class Placed:
 
 
 def cut_files(files: Sequence[File], begins: Any, at: int) -> list[Unit]:
-    """New units of files whose first row is row ``at`` of a log; ``begins`` are the first rows of its episodes."""
+    """Cut files into new units. Row ``at`` of the log is their first row, and ``begins`` holds the first rows of their
+    episodes."""
     made: list[Unit] = []
     waiting: list[File] = []
     for file in files:
@@ -150,7 +151,7 @@ def place(units: Sequence[Unit], seen: Survey) -> list[Placed]:
 
 
 def refuse_apart(seen: Survey, known: int, files: Sequence[File]) -> None:
-    """Refuse episodes whose rows are not contiguous; the first ``known`` rows belong to earlier units."""
+    """Refuse episodes whose rows are not contiguous. The first ``known`` rows belong to earlier units."""
     new = int(np.searchsorted(seen.begins, known))
     again = np.flatnonzero(np.isin(seen.hashes[new:], seen.hashes[:new])) + new
     if known and (len(again) or seen.begins[new] != known):

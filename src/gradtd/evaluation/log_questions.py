@@ -96,7 +96,7 @@ def with_times(source: Any, log: Log, name: str) -> tuple[Log, tuple[str, ...]]:
 
 
 def groups_of(source: Any, log: Log, settings: Settings) -> Groups:
-    """The group of every episode, by a column in its first row."""
+    """The group of every episode, read from a column in the episode's first row."""
     if settings.block_length is not None:
         raise InputError("by= groups whole episodes, but block_length cuts them: leave one of them out.")
     values, rows = column_of_rows(source, log, _name_of("by", settings.by), "by")
@@ -120,7 +120,7 @@ def _groups(name: str, values: Any) -> Groups:
 
 
 def clusters_of(source: Any, log: Log, settings: Settings) -> Groups:
-    """The cluster of every episode, by a column that is the same in all its rows."""
+    """The cluster of every episode, read from a column that is the same in all rows of the episode."""
     name = _name_of("cluster", settings.cluster)
     values, rows = column_of_rows(source, log, name, "cluster")
     labels, codes = np.unique([str(one) for one in values[rows[log.row]]], return_inverse=True)
@@ -245,7 +245,8 @@ def _firsts(seen: Survey, at: int, rows: int) -> Integers:
 
 
 def _clusters_in_files(seen: Survey, name: str) -> Groups:
-    """The cluster of every episode, which is the same in all its rows; its episodes may be in several files."""
+    """The cluster of every episode, which is the same in all rows of the episode. The episodes of a cluster may be in
+    several files."""
     found: list[Any] = []
     last = None
     for at, one in seen.column(name):

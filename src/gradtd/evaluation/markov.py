@@ -61,13 +61,14 @@ class Predicted(NamedTuple):
     effect: float
 
     def is_far(self, limits: Limits, endless: bool) -> bool:
-        """Whether it is significant; ``endless``: observations are continuous, so the regression is not exact."""
+        """Whether the prediction is significant. ``endless`` says that observations are continuous, so the regression
+        is not exact."""
         chance = limits.most_chance_of_real if endless else limits.most_chance
         return self.p < chance and self.effect > limits.most_predicted
 
 
 def predicted(steps: Steps, solution: Solution, fit: Fit, n_pieces: float) -> list[Predicted]:
-    """The tests of the Markov property, the most significant first; none if episodes have one step or are few.
+    """The tests of the Markov property, the most significant first. Empty if episodes have one step or are few.
 
     ``steps`` are the first steps of a log with ``n_pieces`` pieces; ``solution`` and ``fit`` belong to the whole log.
     """

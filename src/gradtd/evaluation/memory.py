@@ -51,7 +51,7 @@ from gradtd.logs.row_policies import stands_beside
 def plan_targets(
     log: Log, targets: Mapping[str, Any], settings: Settings, held: HeldOut | None = None
 ) -> dict[str, tuple[Plan, Ratios]]:
-    """The shared inputs of all targets; targets with state values share the features.
+    """The shared inputs of all targets. Targets with state values share the features.
 
     If episodes are held out, ratios are computed on the whole log, because a policy may be given by row. Everything
     else uses only the held-out episodes.
@@ -107,7 +107,7 @@ def is_own(policy: Any) -> bool:
 def evaluate_targets(
     plans: Mapping[str, tuple[Plan, Ratios]], settings: Settings, progress: StageProgress | None
 ) -> Evaluations:
-    """Evaluate all targets, as many at a time as there are threads; an error or Ctrl-C stops all."""
+    """Evaluate all targets, as many at a time as there are threads. An error or Ctrl-C stops all."""
     alone = replace(settings, threads=1)
     stop = Event()
 
@@ -139,7 +139,8 @@ def settings_for(plan: Plan, settings: Settings) -> Settings:
 def evaluate_target(
     plan: Plan, found: Ratios, name: str, settings: Settings, progress: StageProgress | None
 ) -> Evaluation:
-    """Evaluate one target; if its observations hide something and gradtd chooses features, also try the past."""
+    """Evaluate one target. If its observations hide something and gradtd chooses the features, also try observations
+    with the past added."""
     settings = settings_for(plan, settings)
     decision = decided(plan, found, settings)
     made = evaluate_plan(plan, found, decision, name, settings, progress)

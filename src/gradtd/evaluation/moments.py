@@ -153,7 +153,7 @@ class Moments:
                 getattr(self, name).__iadd__(array)
 
     def tenths(self) -> Moments:
-        """The same sums by tenths of the groups; if there are fewer than ten groups, fewer parts."""
+        """The same sums by tenths of the groups. If there are fewer than ten groups, each is one part."""
         first = group_edges(len(self.pieces))[:-1]
         if len(first) == len(self.pieces):
             return self
@@ -174,7 +174,7 @@ def tenth_of(n: int) -> Integers:
 def read_moments(
     total: Moments, steps: Steps, group: Integers, lam: float, clock: Floats, weights: Floats | None = None
 ) -> None:
-    """Add the steps of a chunk. ``group`` is the group of every piece; equal groups are adjacent.
+    """Add the steps of a chunk. ``group`` is the group of every piece. Pieces of one group must be adjacent.
 
     With ``weights``, the products of ratios, it also adds the sums of the doubly robust estimate and of marginal
     weights, which are needed if no second pass over the log follows.
@@ -217,7 +217,7 @@ class _Reader:
         self.fill = engine.compile_function(fill_rows)
 
     def read(self, run: tuple[int, int]) -> Moments:
-        """The totals of the pieces from the first to the last; products are added to those of their groups."""
+        """The totals of the pieces from the first to the last. Products are also added to the sums of their groups."""
         steps, begins, (_, n, K) = self.steps, self.steps.begins, self.shape
         part = slice(int(begins[run[0]]), int(begins[run[1]]))
         made = Moments.zeros(0, self.shape)

@@ -274,7 +274,7 @@ def _changed(record: Any, one: Any) -> bool:
 
 
 def record_of(kind: type[Record], name: str, given: Any, old: Mapping[str, Any]) -> Record:
-    """The given group, with the options that came as old keywords; the default group if there were none."""
+    """The given group of options, or the default group, with the options that came as old keywords."""
     if given is not None and not isinstance(given, kind):
         raise InputError(
             f"{name} must be of the class {kind.__name__}, {name}={kind.__name__}(...), got {type(given).__name__}."
@@ -283,7 +283,7 @@ def record_of(kind: type[Record], name: str, given: Any, old: Mapping[str, Any])
 
 
 def take_old_keywords(given: dict[str, Any], stacklevel: int) -> dict[str, dict[str, Any]]:
-    """Remove the old keywords of `gradtd.evaluate` from ``given``; returns their options and values by group."""
+    """Remove the old keywords of `gradtd.evaluate` from ``given``. Returns their options and values by group."""
     taken: dict[str, dict[str, Any]] = {group: {} for group in ("", *GROUPS)}
     said = []
     for name in list(given):

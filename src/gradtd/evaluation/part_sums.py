@@ -45,7 +45,7 @@ def groups_for(shape: Shape) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """What is computed for every part; it is sent to workers."""
+    """What to compute for every part of a log. A job is sent to workers."""
 
     reader: ChunkReader  # how rows become steps
     gamma: float
@@ -202,7 +202,7 @@ class Source(ABC):
 
     @abstractmethod
     def steps(self, job: Job, put: Callable[[PartSums], None]) -> None:
-        """Yield the sums of every part; those of states include their steps."""
+        """Pass the sums of every part to ``put``. If rows are states, the sums include the steps."""
 
     def moments(self, job: Job) -> PartSums:
         """The sums of the whole log."""
@@ -214,7 +214,7 @@ class Source(ABC):
 def sum_parts(
     job: Job, parts: Sequence[Part], put: Callable[[PartSums], None], executor: Executor, progress: StageProgress | None
 ) -> None:
-    """Yield the sums of all parts, in order."""
+    """Pass the sums of all parts to ``put``, in order."""
     rows, done = sum(map(len, parts)), 0
     for number, sums in in_order(executor.each(SumPart(job), parts)):
         put(sums)

@@ -83,7 +83,8 @@ def with_past(log: Log, settings: Settings) -> Log:
 def _columns(
     log: Log, settings: Settings, here: Integers, last: Integers, time: Integers
 ) -> tuple[Any, tuple[str, ...]]:
-    """The columns of the new observation and their names; whole numbers if all are."""
+    """The columns of the new observation and their names. The array has whole numbers if all columns are whole
+    numbers."""
     seen = np.asarray(log.observations)
     discrete = log.discrete_observations
     whole = seen.reshape(len(seen), -1)
@@ -122,7 +123,7 @@ def _columns(
 
 
 def _spans(time: Integers) -> Integers:
-    """The times; if there are many, spans of time with about equal numbers of rows."""
+    """The times. If there are many, spans of time with about equal numbers of rows replace them."""
     if time.max() < MOST_TIMES:
         return time
     edges = np.unique(np.quantile(time, np.linspace(0, 1, MOST_TIMES + 1)[1:-1]).astype(np.int64))

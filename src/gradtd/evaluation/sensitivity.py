@@ -98,7 +98,7 @@ class Bounded:
     still: float = STILL
 
     def solve(self, strength: float, sign: int, guess: LeastSquares) -> LeastSquares:
-        """The smallest value, starting from an initial guess; with sign -1, that of the negated rewards."""
+        """The smallest possible value, computed from an initial guess. With sign -1, rewards are negated."""
         steps = np.asarray(self.stream.steps)
         reward, discount = sign * steps["reward"], steps["discount"]
         low = self.chance + (1 - self.chance) / strength
@@ -115,7 +115,7 @@ class Bounded:
         return found
 
     def both(self, strength: float, guess: list[LeastSquares]) -> list[LeastSquares]:
-        """The two bounds; the upper one with its sign changed."""
+        """The lower and the upper bound of the value. The upper one has the opposite sign."""
         return [self.solve(strength, sign, found) for sign, found in zip((1, -1), guess, strict=True)]
 
     def _solved(self, reward: Floats, discount: Floats) -> LeastSquares:
@@ -123,7 +123,7 @@ class Bounded:
         return least_squares(other, self.starts, self.begins, C=self.C)
 
     def nominal(self, sign: int) -> LeastSquares:
-        """The solution without a cause."""
+        """The solution without an unrecorded cause."""
         steps = np.asarray(self.stream.steps)
         return self._solved(sign * steps["reward"], np.array(steps["discount"]))
 
@@ -181,18 +181,19 @@ def confounding(
 
 
 def _side(bound: LeastSquares, psi: Floats | float, decision: Decision, level: float, limits: Limits) -> float:
-    """The lower end of the interval of a bound; ``psi`` are the influences of the reference."""
+    """The lower end of the interval of a bound. ``psi`` holds the influences of the reference."""
     fit = replace(decision.fit, value=bound.value, psi=bound.psi - psi)
     return interval(fit, level, limits)[0]
 
 
 def _gap(ends: tuple[float, float], value: float) -> float:
-    """Distance of a value from an interval; 0 or less inside."""
+    """Distance of a value from an interval. It is 0 or less inside the interval."""
     return max(ends[0] - value, value - ends[1])
 
 
 def tipping_point(gaps: Mapping[float, float]) -> float:
-    """The smallest strength that closes the gap, interpolated over log strengths; infinite if none does.
+    """The smallest strength at which the gap is closed, interpolated over log strengths. Infinite if no strength closes
+    it.
 
     >>> tipping_point({1.0: 3.0, 2.0: 1.0, 4.0: -1.0})
     2.82842712474619

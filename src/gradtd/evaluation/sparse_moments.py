@@ -1,4 +1,4 @@
-"""Fits for cells (one-hot or aggregated states) from sparse sums; the counterpart of `fits`.
+"""Fits for cells (one-hot or aggregated states) from sparse sums. `fits` does the same from dense sums.
 
 A row of the widest table has one entry for its cell, and one entry each for its state and its pair of states, if those
 have a column. These sets are nested, so the rank is the number of smallest sets that contain a row. Sums have one entry
@@ -82,7 +82,7 @@ def read_sparse_moments(blocks: StepBlocks, table: Any) -> SparseMoments:
 
 
 class _Pairs:
-    """Sums by pair of rows; entries are buffered, because adding sparse matrices costs as much as their size."""
+    """Sums by pair of rows. Entries are buffered, because adding two sparse matrices costs as much as their size."""
 
     def __init__(self, rows: int) -> None:
         from scipy.sparse import csr_array
@@ -110,7 +110,7 @@ class _Pairs:
 def solve_sparse(
     sums: SparseMoments, blocks: StepBlocks, ladder: Ladder, lam: float, clock: Floats, asked: bool
 ) -> Solutions:
-    """Every fit that the checks compare; ``asked``: traces were requested."""
+    """Every fit that the checks compare. ``asked`` says that traces were requested."""
     own = Traces(blocks, sums, None) if asked else None
     plain = [
         _fit(name, sums, _Plain(sums, columns) if own is None else _Traced(sums, own, columns), columns)
@@ -175,7 +175,7 @@ def rank(sums: SparseMoments, columns: Integers) -> int:
 
 @dataclass(frozen=True, eq=False)
 class _Time:
-    """Sums that columns of the time add to those of features, over all steps; see `Moments`."""
+    """Sums that columns of the time add to those of the features, over all steps. See `Moments`."""
 
     to: Floats
     back: Floats
@@ -186,7 +186,8 @@ class _Time:
 
 
 def _read_time(blocks: StepBlocks, sums: SparseMoments, clock: Floats) -> _Time:
-    """Compute these sums, over rows of the table first, because the features of a row are the same at all times."""
+    """Compute the sums of `_Time`. Sums by row of the table come first, because the features of a row are the same at
+    all times."""
     S, K = sums.table.shape[0], clock.shape[1]
     to, back, of_C = np.zeros((K, S)), np.zeros((K, S)), np.zeros((K, S))
     own, b, C_own = np.zeros((K, K)), np.zeros(K), np.zeros((K, K))
@@ -234,7 +235,7 @@ def _timed(sums: SparseMoments, time: _Time, clock: Floats, plain: Solution) -> 
 
 
 class Traces:
-    """Multiplies by A = sum of z y' and by its transpose; z is the trace of rho x, and no matrix is formed.
+    """Multiplies vectors by A = sum of z y' and by its transpose, where z is the trace of rho x. No matrix is formed.
 
     z_t = rho_t (x_t + decay_t z_{t-1}). So A v is the sum of x_t u_t with u_t = rho_t (y_t.v + decay_{t+1} u_{t+1}),
     backward, and A'w that of y_t s_t with s_t = rho_t (x_t.w + decay_t s_{t-1}), forward.
@@ -252,7 +253,7 @@ class Traces:
         return steps.decay(self.lam)
 
     def times(self, table: Any, v: Floats | None, without: int | None = None) -> Floats:
-        """A v, or b if v is None; optionally without a tenth."""
+        """A v, or b if v is None. ``without`` is a tenth to leave out."""
         out, last = np.zeros(table.shape[0]), np.zeros(1)
         value = out if v is None else table @ v
         factors = (1.0, 0.0) if v is None else (0.0, 1.0)
@@ -301,13 +302,13 @@ def solve_with_traces(sums: SparseMoments, blocks: StepBlocks, columns: Integers
 def left_with_traces(
     sums: SparseMoments, blocks: StepBlocks, columns: Integers, starts: Sequence[Floats]
 ) -> list[Floats]:
-    """A^-T times each of these mean start features, for A with traces."""
+    """A^-T times each of the given mean start features, for A with traces."""
     traced = _Traced(sums, Traces(blocks, sums, None), columns)
     return [traced.solve(start, transposed=True) for start in starts]
 
 
 class _Traced:
-    """The equations with traces, with features scaled to mean square one; a column with only zero ratios stays 0.
+    """The equations with traces, with features scaled to mean square one. A column that has only zero ratios stays 0.
 
     ``own`` are sums of rho x^2 by tenth, approximately the diagonal of -A.
     """
@@ -324,7 +325,7 @@ class _Traced:
     def solve(
         self, c: Floats, transposed: bool = False, without: int | None = None, guess: Floats | None = None
     ) -> Floats:
-        """The solution, optionally without a tenth; NaN if the method did not converge."""
+        """The solution, optionally without a tenth. NaN if the method did not converge."""
         from scipy.sparse.linalg import LinearOperator
 
         own = self.own.sum(0) - (0.0 if without is None else self.own[without])
@@ -349,8 +350,8 @@ class _Traced:
 
 
 def run_forth(value: Floats, steps: Any, out: Floats, last: Floats) -> None:
-    """s_t = rho_t (value of the row + decay_t s_{t-1}); its discounted value is added to the next row, and s_t is
-    subtracted from the row."""
+    """Compute s_t = rho_t (value of the row + decay_t s_{t-1}). Its discounted value is added to the next row, and s_t
+    is subtracted from the row."""
     row, next_row, _, discount, rho, decay = steps
     s = last[0]
     for t in range(row.shape[0]):
@@ -361,7 +362,8 @@ def run_forth(value: Floats, steps: Any, out: Floats, last: Floats) -> None:
 
 
 def run_back(value: Floats, steps: Any, factors: Any, out: Floats, last: Floats) -> None:
-    """u_t = rho_t (e_t + decay_{t+1} u_{t+1}), added to its row; e_t is reward and y.v, each times a factor.
+    """Compute u_t = rho_t (e_t + decay_{t+1} u_{t+1}) and add it to its row. e_t is the sum of reward and y.v, each
+    times a factor.
 
     ``last`` holds decay u of the step after the last one.
     """

@@ -99,7 +99,7 @@ class Watch:
         return {"gamma": self.asked.get("gamma"), "level": self.asked["level"], "first": self.first}
 
     def files(self) -> list[Path]:
-        """Complete Parquet files, those of earlier looks first, then new ones by name; incomplete files are skipped."""
+        """Complete Parquet files: those of earlier looks first, then new ones by name. Incomplete files are skipped."""
         there = {path.name: path for path in sorted(self.folder.iterdir()) if _is_whole(path)}
         seen = self._kept()[0]
         gone = [name for name in seen if name not in there]
@@ -117,7 +117,7 @@ class Watch:
         return [there[name] for name in [*seen, *sorted(set(there) - set(seen), key=by_number)]]
 
     def advance(self) -> Iterator[Look]:
-        """Yield a look after each new file; each is saved first."""
+        """Look once after each new file. Each look is saved before it is yielded."""
         files, made = self.files(), self.looks()
         digests = [footer_of(path) for path in files]
         kept = {
@@ -142,7 +142,7 @@ class Watch:
 
 
 def checked_look(file: Any, episodes: Any, steps: Any, verdict: Any, **numbers: Any) -> Look:
-    """A look read from a file; raises ValueError or TypeError for invalid contents."""
+    """Check a look that was read from a file. Raises ValueError or TypeError if its contents are invalid."""
     if not isinstance(file, str) or verdict not in WORDS:
         raise ValueError("file or verdict")
     if (

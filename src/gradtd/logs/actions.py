@@ -28,7 +28,7 @@ def code_actions(
     said: Sequence[Any] | None = None,
     by_letters: Collection[str] = (),
 ) -> tuple[NDArray[Any] | None, tuple[Any, ...] | None, str]:
-    """The codes and labels of discrete actions, and the source of their order; continuous actions are returned as
+    """The codes and labels of discrete actions, and the source of their order. Continuous actions are returned as
     floats.
 
     Whole numbers from 0 up are their own codes, so that they can index a policy's table. ``said`` is the user's list of
@@ -71,7 +71,7 @@ def code_actions(
 
 
 def chosen_actions(column: Column, labels: tuple[Any, ...] | None, known: Any) -> NDArray[Any] | None:
-    """The codes of another column if its entries are actions of the log; else None."""
+    """The codes of another column, or None if any entry is not an action of the log."""
     if column.missing is not None and column.missing.any():
         return None
     if column.labels is not None:
@@ -181,7 +181,7 @@ def kept(column: Column, logs: str, facts: Facts, notes: list[str]) -> Floats:
 
 
 def kept_earlier(extra: Mapping[str, Floats], names: Iterable[str]) -> tuple[dict[str, Floats], list[str]]:
-    """The kept columns of an existing log, with the named ones converted from logarithms, and notes about it."""
+    """The kept columns of an existing log, those in logarithms converted, and notes about the conversion."""
     notes: list[str] = []
     columns = {f"keep.{name}": Column(name, extra[name]) for name in names if name in extra}
     facts = facts_of(columns, Roles(keep=tuple(column.name for column in columns.values())))
@@ -189,7 +189,7 @@ def kept_earlier(extra: Mapping[str, Floats], names: Iterable[str]) -> tuple[dic
 
 
 def _without_zero(column: Column) -> tuple[Column, Flags | None]:
-    """The column with -1 in place of minus infinity (the logarithm of 0), and a mask of these entries."""
+    """The column with -1 in place of minus infinity (the logarithm of 0), and a mask of the replaced entries."""
     if column.values.dtype.kind != "f" or column.values.ndim != 1:
         return column, None
     never = np.isneginf(column.values)

@@ -134,7 +134,7 @@ def codes_of(name: str, given: NDArray[Any], actions: Actions) -> Integers:
 
 
 def one_hot(codes: Integers, n_actions: int) -> Floats:
-    """The probabilities of a policy that takes these actions."""
+    """The probabilities of a deterministic policy that takes the given actions."""
     chosen = np.zeros((len(codes), max(n_actions, int(codes.max(initial=0)) + 1)))
     chosen[np.arange(len(codes)), codes] = 1.0
     return chosen

@@ -96,7 +96,7 @@ _PART = re.compile(r"^(?P<stem>.+?)(?:(?:_|\.|/)(?P<number>\d+)|\[(?P<index>\d+)
 
 @dataclass
 class Roles:
-    """The columns of each role; ``parts`` are the names of the observation's components.
+    """The columns of each role. ``parts`` are the names of the observation's components.
 
     ``done_flag``: the ends are marked by a column whose name can mean termination or truncation. ``alone``: every row
     is an episode of one step; ``guessed``: this is a guess. ``cut``: the episode column numbers users, whose rows are
@@ -123,7 +123,7 @@ class Roles:
 
 
 def resolve(kinds: Mapping[str, str], columns: Any = None, keep: Any = ()) -> Roles:
-    """Assign columns to roles; ``kinds`` maps the table's columns to their types.
+    """Assign columns to roles. ``kinds`` maps the table's columns to their types.
 
     >>> roles = resolve({"obs_10": "real", "obs_2": "real", "R": "real"})
     >>> roles.several["observation"], roles.single["reward"], roles.parts
@@ -204,7 +204,7 @@ def _role_of(name: str, tier: int) -> str | None:
 
 
 def role_of(name: str) -> str | None:
-    """The role of a column with this name; a component has the role of the whole.
+    """The role of a column with this name. A component has the role of the whole.
 
     >>> role_of("rew"), role_of("obs.x"), role_of("next_state_1"), role_of("speed")
     ('reward', 'observation', 'next_observation', None)
@@ -230,7 +230,7 @@ def _refuse_unreadable(kinds: Mapping[str, str], taken: _Taken, faults: Faults) 
 
 
 def _mapped(kinds: Mapping[str, str], columns: Any, faults: Faults) -> tuple[Roles, _Taken]:
-    """Check the user's mapping; None for a role means that the log has no such column."""
+    """Check the user's mapping. None for a role means that the log has no such column."""
     if columns is not None and not isinstance(columns, Mapping):
         raise InputError(
             f"columns must be a dictionary from gradtd's names to your column names, got {type(columns).__name__}."

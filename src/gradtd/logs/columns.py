@@ -29,7 +29,7 @@ TRUTHS |= {"false": False, "f": False, "no": False, "n": False, "0": False, "0.0
 
 @dataclass
 class Column:
-    """A whole column with its name. Text is coded by labels; ``ordered``: they are ordered categories."""
+    """A whole column with its name. Text is coded by ``labels``. ``ordered`` says that they are ordered categories."""
 
     name: str
     values: NDArray[Any]
@@ -50,7 +50,7 @@ class Column:
             )
 
     def numbers(self, cure: str = DROP) -> Floats:
-        """One finite number per row; ``cure`` is the advice for entries that are not."""
+        """One finite number per row. For other entries, the error gives ``cure`` as advice."""
         values = self.values
         if values.ndim == 2 and values.shape[1] == 1:
             values = values[:, 0]
@@ -68,7 +68,7 @@ class Column:
         return found
 
     def flags(self) -> Flags:
-        """True or false, or 1 or 0."""
+        """One flag per row, from entries that are true or false, or 1 or 0."""
         if self.values.dtype.kind == "b" and self.values.ndim == 1:
             self.refuse_missing()
             return self.values
@@ -87,7 +87,7 @@ class Column:
         return np.asarray(values != 0)
 
     def times(self) -> tuple[NDArray[Any], bool]:
-        """Sortable times, and whether they count steps."""
+        """One sortable time per row, and whether the times count steps."""
         if self.kind == "time":
             self.refuse_missing()
             return self.values, False
@@ -102,7 +102,7 @@ class Column:
         return values, bool((values == np.floor(values)).all())
 
     def _dates(self) -> Integers:
-        """ISO 8601 dates, in microseconds."""
+        """Convert ISO 8601 dates to microseconds."""
         try:
             dates = [datetime.fromisoformat(label.strip()) for label in self.labels or ()]
         except ValueError as error:
@@ -132,7 +132,8 @@ class Column:
         return np.unique(values, return_inverse=True)[1].astype(np.int64)
 
     def actions(self) -> NDArray[Any]:
-        """Actions: whole numbers, codes of text labels, or floats (n,) or (n, m) if some are not whole."""
+        """One action per row: whole numbers, codes of text labels, or floats (n,) or (n, m) if any action is not
+        whole."""
         self.refuse_missing()
         values = self.values
         refuse_merged(self.name, values[:0] if values.dtype.kind == "f" else values)
@@ -214,7 +215,7 @@ def facts_of(found: Mapping[str, Column], roles: Roles, stride: float | None = N
 
 
 def marked_actions(found: Mapping[str, Column], roles: Roles) -> NDArray[Any] | None:
-    """The action columns (rows, actions) if each row has a single 1 and otherwise 0; else None."""
+    """The action columns (rows, actions) if each row has a single 1 and otherwise 0. None if not."""
     parts = [found[f"action.{name}"] for name in roles.several.get("action", ())]
     if not parts or any(part.labels is not None or part.values.dtype.kind not in "biuf" for part in parts):
         return None
@@ -226,7 +227,7 @@ def marked_actions(found: Mapping[str, Column], roles: Roles) -> NDArray[Any] | 
 
 
 def _distinct(values: Integers) -> list[int]:
-    """The distinct whole numbers. Small ones are counted instead of sorted; most actions are small."""
+    """The distinct whole numbers. Small ones are counted instead of sorted, because most actions are small numbers."""
     low, high = int(values.min(initial=0)), int(values.max(initial=0))
     if high - low < 2**16:
         return [low + int(k) for k in np.flatnonzero(np.bincount(values - low))]
@@ -269,7 +270,7 @@ class _Collector:
 
 
 def in_order(labels: Iterable[str]) -> list[str]:
-    """Labels in alphabetical order; if all are whole numbers, in numeric order."""
+    """Sort labels alphabetically, or numerically if all are whole numbers."""
     every = list(labels)
     return sorted(every) if whole_numbers(every) is None else sorted(every, key=int)
 
@@ -300,13 +301,15 @@ def gather(table: Table, roles: Roles) -> tuple[dict[str, Column], NDArray[np.in
 
 
 def _refuse_large(table: Table, numbers: int) -> None:
-    """A compressed file does not state its size, so the size is checked during reading."""
+    """Refuse a table that is too large for memory. A compressed file does not state its size, so the size is checked
+    during reading."""
     advice = "evaluate Parquet files in parts, in_parts=True, or write the log to several files and read some of them"
     refuse_beyond_memory(8.0 * numbers, f"{table.name!r}, {numbers:,} numbers or more,", advice)
 
 
 def drop_missing(found: Mapping[str, Column]) -> Flags:
-    """Mask of the rows that lack a required value. Until they are dropped, they contain placeholders."""
+    """A mask of the rows that lack a required value. Until these rows are dropped, the missing values are
+    placeholders."""
     lost = np.zeros(len(found["reward"].values), bool)
     for role, column in found.items():
         if role in TOGETHER or role.startswith("keep."):

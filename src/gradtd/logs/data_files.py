@@ -43,7 +43,7 @@ def is_data_file(path: Path) -> bool:
 
 
 def open_data_file(path: Path) -> Table | None:
-    """The table in a file of nested data; None for other suffixes."""
+    """The table in a file of nested data. None if the suffix is not that of such a file."""
     ending = unpacked_suffix(path)
     if ending in JSON:
         return _table(read_json(path), path)
@@ -127,7 +127,7 @@ def _text(path: Path) -> str:
 
 
 def _unpacked(stream: Any, path: Path) -> bytes:
-    """Decompress a file; refuse it first if it would not fit into memory."""
+    """Decompress a file. A file that would not fit into memory is refused first."""
     parts: list[bytes] = []
     size = 0
     while part := stream.read(AT_ONCE):

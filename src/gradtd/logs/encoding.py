@@ -1,4 +1,4 @@
-"""Encodes observations: text becomes one column per label; missing values are filled or dropped."""
+"""Encodes observations: text becomes one column per label, and missing values are filled or dropped."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ def gaps(piece: Piece) -> NDArray[Any]:
 
 
 class EncodedTable:
-    """A table whose observations were made numeric. ``lost`` are the rows to drop, ``parts`` the component names."""
+    """A table whose observations were made numeric. ``lost`` are the rows to drop, and ``parts`` are the names of
+    components."""
 
     sure = True
 
@@ -180,7 +181,8 @@ def count_missing(
     seen: dict[str, _Seen] | None = None,
     home: dict[str, str] | None = None,
 ) -> tuple[dict[str, int], NDArray[np.bool_], NDArray[np.bool_]]:
-    """The missing values per column of the observation, their rows, and the rows without a next observation."""
+    """Count the missing values per column of the observation. Also returns their rows and the rows without a next
+    observation."""
     counts = dict.fromkeys(now, 0)
     rows: list[NDArray[Any]] = [np.zeros(0, bool)]
     ends: list[NDArray[Any]] = [np.zeros(0, bool)]
@@ -206,7 +208,7 @@ def count_missing(
 
 
 def encode(table: Table, roles: Roles, missing: str) -> Table:
-    """The table, wrapped in an encoder only if it needs one."""
+    """The table. It is wrapped in an encoder only if it needs one."""
     columns = [*roles.several["observation"], *roles.several.get("next_observation", [])]
     text = any(table.kinds[name] == "text" for name in columns)
     return EncodedTable(table, roles, missing) if text or missing != "refuse" else table

@@ -91,7 +91,7 @@ def open_path(path: Path) -> Table:
 
 
 def _number(told: Any) -> float:
-    """A number from a file's statistics; half-precision numbers are stored as bytes there."""
+    """A number from a file's statistics, where half-precision numbers are stored as bytes."""
     return float(np.frombuffer(told, np.float16)[0] if isinstance(told, bytes) else told)
 
 
@@ -329,7 +329,7 @@ UNITS = ("s", "ms", "us", "ns")
 
 
 def common_type(column: str, kind: str, found: Mapping[Any, Path]) -> Any:
-    """One Arrow type for a column whose type differs between files; ``found`` maps each type to a file."""
+    """One Arrow type for a column whose type differs between files. ``found`` maps each type to a file that has it."""
     import pyarrow as pa
     from pyarrow import types
 

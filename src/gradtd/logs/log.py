@@ -278,7 +278,7 @@ def _cell(value: Any) -> str:
 
 
 def take_episodes(log: Log, held: Any) -> tuple[Log, Integers]:
-    """The log of some of its episodes, and the numbers of their steps."""
+    """The log of the selected episodes, and the numbers of their steps in the original log."""
     steps = np.flatnonzero(held[log.episode])
     n = len(log)
     beyond = np.unique(log.next_row[steps][log.next_row[steps] >= n])

@@ -31,7 +31,7 @@ def is_model(given: Any) -> bool:
 
 
 def as_function(name: str, given: Any, columns: Iterable[Sequence[str]] = ()) -> Callable[..., Any]:
-    """Wrap a model as a function of observations; return other functions unchanged.
+    """Wrap a model as a function of observations. Other functions are returned unchanged.
 
     ``columns`` are the names of the observation's components, for models fitted to named columns.
     """

@@ -150,7 +150,7 @@ def _key_of(columns: Iterable[str], role: str) -> str | None:
 
 
 def _as_mapping(item: Any) -> Mapping[Any, Any] | None:
-    """A dictionary, named tuple, data class or episode as a mapping; None for other types."""
+    """A dictionary, named tuple, data class or episode as a mapping. None for other types."""
     if _is_tensordict(item):
         return dict(item.to_dict())
     if isinstance(item, Mapping):
@@ -190,7 +190,7 @@ def _of_sequence(source: Sequence[Any]) -> Columns:
 
 
 def _rows(maps: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Columns from rows; absent entries are missing values."""
+    """Turn rows into columns. Absent entries become missing values."""
     names = dict.fromkeys(name for row in maps for name in row)
     return {name: [row.get(name) for row in maps] for name in names}
 

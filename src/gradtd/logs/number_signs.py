@@ -1,4 +1,4 @@
-"""Warns about numbers which suggest that a log's rows are not what they seem, and names the remedy.
+"""Warns about numbers which suggest that a log's rows are not what they seem, and says what to do.
 
 Tests that need more than one pass over the narrow columns use only the first steps.
 """
@@ -101,12 +101,12 @@ def copies(log: Log, roles: Roles) -> tuple[str, ...]:
 
 
 def _first_seen(log: Log) -> NDArray[Any]:
-    """Observations of the first steps, without a copy; for images only the first numbers."""
+    """The observations of the first steps, without a copy. For images, only the first numbers of each."""
     return log.observations[: min(len(log), MOST_STEPS)].reshape(min(len(log), MOST_STEPS), -1)[:, :MOST_SEEN]
 
 
 def _linear(one: NDArray[Any], other: NDArray[Any]) -> bool:
-    """Whether one column is a linear function of another, which must vary."""
+    """Whether one column is a linear function of another column, which must not be constant."""
     with np.errstate(over="ignore", invalid="ignore"):
         a, b = one - one.mean(), other - other.mean()
         size = float(a @ a) * float(b @ b)

@@ -165,7 +165,8 @@ def _compare(
     observations: NDArray[Any],
     extras: _Extras,
 ) -> int:
-    """Keep next observations that differ from the following step's; return how many were unexpected."""
+    """Keep the next observations that differ from the following step's observation. Returns how many unexpectedly
+    differed."""
     place = steps.place[begin : begin + len(block)]
     here = np.flatnonzero(place >= 0)
     step = place[here]

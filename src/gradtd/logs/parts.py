@@ -261,7 +261,7 @@ def _stretches(table: ParquetTable) -> Iterator[Stretch]:
 
 
 def _ids(file: Any, stretch: Stretch, told: str | _Ends) -> Iterator[NDArray[Any]]:
-    """Episode ids, a batch at a time; text is not coded, because codes differ between batches."""
+    """Yield episode ids, a batch at a time. Text is not coded, because codes would differ between batches."""
     columns, ids = ([told], partial(ids_of, column=told)) if isinstance(told, str) else (told.columns, told.ids)
     for table in _read(file, stretch, 8 * BATCH, columns):
         yield reading(stretch.path, ids, table)

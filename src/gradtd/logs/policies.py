@@ -158,9 +158,8 @@ class Asked:
         return found.reshape(-1) if found is not None and found.size != 1 else found
 
     def _find_mode(self, observations: NDArray[Any]) -> str:
-        """Call the policy with a few rows; their number differs from those of actions and components, so that shapes
-        are unambiguous.
-        """
+        """Call the policy with a few rows to find its mode. The number of rows is neither that of actions nor that of
+        components, so that the shape of the answer is unambiguous."""
         width = 1 if observations.ndim == 1 else observations.shape[1]
         count = next(k for k in (2, 3, 4, 5) if k not in (self.actions.count, width))
         few = observations[np.arange(count) % len(observations)]
@@ -246,7 +245,7 @@ class Asked:
         return checked_probabilities(self.name, answer, rows, self.actions.count, self.actions.more)
 
     def _by_label(self, answer: Labelled, rows: int) -> Floats:
-        """Columns named after the actions, in order; actions without a column have probability 0."""
+        """Probabilities from columns named after the actions, in order. Actions without a column have probability 0."""
         values = np.asarray(plain_array(answer.values))
         given = [one.item() if isinstance(one, np.generic) else one for one in answer.labels]
         if values.shape != (rows, len(given)):
@@ -297,7 +296,7 @@ class _States:
 
 
 def _key(state: Any) -> Any:
-    """A state as a dictionary key; equal numbers give equal keys."""
+    """A state as a dictionary key. Equal numbers give equal keys."""
     if isinstance(state, str):
         return state
     row = np.asarray(state)

@@ -77,7 +77,7 @@ class Ratios:
 
 
 def ratios(log: Log, target: Any = None, *, behaviour: Any = None, clip: float | None = None, seed: int = 0) -> Ratios:
-    """rho = target / behaviour for every step of a log.
+    """The ratio rho = target / behaviour of every step of a log.
 
     Parameters
     ----------
@@ -189,7 +189,8 @@ def _behaviour(log: Log, behaviour: Any, seed: int) -> tuple[Floats, tuple[str, 
 
 @dataclass(frozen=True, eq=False)
 class _Chances:
-    """The probability of each action taken, and the mass on actions that the log never took, if known."""
+    """The probability of each action taken, and the target's probability of all actions that the log never took, if
+    known."""
 
     taken: Floats
     unseen: str | None = None
@@ -278,7 +279,8 @@ def _densities(log: Log, name: str, given: Any) -> Floats:
 
 
 def _from_policy(log: Log, name: str, policy: ByRow) -> _Chances:
-    """Call the policy once per step: the probability of the action taken, and the mass on actions never taken."""
+    """Call the policy once per step. Returns the probability of the action taken, and that of all actions never
+    taken."""
     assert log.action is not None
     states = np.unique(log.observations[log.row], return_inverse=True)[1] if log.discrete_observations else None
     taken = _taken(log, states)

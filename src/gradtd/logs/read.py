@@ -207,7 +207,7 @@ class LogReader:
         return self.read(_with_episodes(rows, begins, name))
 
     def read(self, table: Table, progress: Progress | None = None) -> Log:
-        """The log in a table; an error lists all of its faults."""
+        """Read the log in a table. If the table has faults, the error lists all of them."""
         roles = self.resolve(table.kinds)
         try:
             return self._read(table, roles, progress)
@@ -383,7 +383,7 @@ def _codes_taken(facts: Facts, labels: tuple[Any, ...] | None) -> Integers | Non
 
 
 def _beyond(values: NDArray[Any], given: Integers | None, n_steps: int) -> NDArray[Any]:
-    """A column's values for observations that are only next observations; NaN if they were not rows."""
+    """A column's values for observations that are only next observations. NaN if they were not rows of the table."""
     rows = np.zeros(0, np.int64) if given is None else given[n_steps:]
     return np.where(rows >= 0, values[rows], np.nan)
 

@@ -37,7 +37,7 @@ class EpisodeCounter:
         return numbers
 
     def _refuse_falling(self, t: NDArray[Any], begins: Flags) -> None:
-        """Check that t increases within an episode; if it decreases, an end is not marked."""
+        """Check that t increases within an episode. A decrease means that the end of an episode is not marked."""
         before = np.r_[self.last_t if len(self.last_t) else t[:1], t[:-1]]
         falls = ~begins & (t < before if self.clock else t <= before)
         falls[0] &= bool(len(self.last_t))
@@ -60,7 +60,7 @@ FEW_LOST = 5
 
 
 def pieces_told(rows: Rows, episode: Integers, at: int) -> str:
-    """The message about an episode whose rows are not contiguous; its second piece begins at row ``at``."""
+    """The message about an episode whose rows are not contiguous. Its second piece begins at row ``at``."""
     first = int(np.flatnonzero(episode == episode[at])[0])
     told = f"rows {first} and {at} have the same {rows.name!r}, with rows of other episodes between them: "
     if rows.t is not None:
@@ -84,7 +84,8 @@ def gap_warning(goes_on: Flags, follower: Flags, rows: Rows) -> tuple[str, ...]:
 
 
 def late_warning(rows: Rows, at: Any, goes_on: Flags) -> tuple[str, ...]:
-    """A warning if some episodes begin at a later t than others, or later than 1: their first rows may be missing."""
+    """A warning if some episodes begin at a later t than others, or all at a t above 1: their first rows may be
+    missing."""
     if rows.t is None or not rows.counted or rows.cut or rows.episode is None or not goes_on.any():
         return ()
     t = rows.t[at]

@@ -65,7 +65,7 @@ class InOrder:
 
 
 def are_names(given: Any) -> bool:
-    """Whether this is a list of column names."""
+    """Whether a policy is a list of column names."""
     return isinstance(given, (list, tuple)) and len(given) > 0 and all(isinstance(name, str) for name in given)
 
 
@@ -78,7 +78,7 @@ def stands_beside(policy: Any) -> bool:
 
 
 def kept_columns(*given: Any, known: Iterable[str] | None = None) -> list[str]:
-    """Column names in the given policies; single words count only if they are ``known`` columns."""
+    """Column names in the given policies. A single word counts only if it is a ``known`` column."""
     names = None if known is None else set(known)
     found: list[str] = []
     for one in given:
@@ -134,7 +134,7 @@ class Beside:
         self.table = now
 
     def _at_observations(self, given: Any, order: str | None) -> Floats:
-        """One row per observation of the log; NaN if unknown."""
+        """The probabilities with one row per observation of the log, NaN if unknown."""
         log = self.log
         if are_names(given):
             if places := by_name(log, given):
@@ -150,7 +150,7 @@ class Beside:
         return found
 
     def _at_steps(self, given: Any, order: str | None) -> Floats:
-        """One row per step."""
+        """The probabilities with one row per step."""
         if are_names(given):
             if places := by_name(self.log, given):
                 given = [given[k] for k in places]

@@ -1,4 +1,4 @@
-"""Checks whether a table contains what its column names say. They run while reading, and the verdict uses their
+"""Checks whether a table contains what its column names say. The checks run while reading, and the verdict uses their
 results.
 
 If reading fails, `find_faults` lists the faults of all columns, each checked separately.
@@ -188,7 +188,7 @@ def of_one_action(log: Log, chances: Floats, others: Floats | None = None) -> bo
 
 
 def _away(values: Floats, otherwise: float) -> float:
-    """Distance of the mean from 1 in standard errors; ``otherwise`` if a number is too large to decide."""
+    """Distance of the mean from 1 in standard errors, or ``otherwise`` if a number is too large for sums."""
     if not (values < 1e100).all():
         return otherwise
     error = float(values.std()) / np.sqrt(len(values))
@@ -240,7 +240,7 @@ def _check_of(role: str, column: Column, roles: Roles, table: Table) -> Any:
 
 
 def missing_told(table: Table, roles: Roles) -> str:
-    """A sentence on missing values per column and what to do; empty if there are none."""
+    """A sentence on missing values per column and what to do. Empty if none are missing."""
     counts, _, _ = count_missing(table, roles.several["observation"], roles.several.get("next_observation", []))
     told = ", ".join(f"{name!r} ({count})" for name, count in counts.items() if count)
     way = "Drop these rows with missing='drop', or add indicator columns with missing='indicator'."

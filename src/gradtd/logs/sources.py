@@ -141,7 +141,7 @@ class MinariTable:
             yield episode
 
     def _raw(self) -> Iterator[Any]:
-        """The episodes from Minari; any error on a damaged file becomes one message."""
+        """The episodes from Minari. Any error on a damaged file becomes one message."""
         try:
             yield from self.dataset.iterate_episodes()
         except Exception as error:
@@ -177,9 +177,8 @@ def _columns(raw: Any) -> dict[str, NDArray[Any]]:
 
 
 def _flat(values: Any, label: str) -> NDArray[Any]:
-    """Flatten values of any space: (steps,) for one number, (steps, k) for several; dictionaries and tuples are
-    concatenated.
-    """
+    """Flatten values of any space: (steps,) for one number, (steps, k) for several. Dictionaries and tuples are
+    concatenated."""
     if isinstance(values, dict):
         return _flat(tuple(values[key] for key in sorted(values)), label)
     if isinstance(values, tuple):

@@ -206,7 +206,7 @@ def _episodes(rows: Rows, ends: Flags, notes: list[str]) -> Integers:
 
 
 def _ordered(episode: Integers, rows: Rows, order: str, notes: list[str]) -> Integers:
-    """Row order by (episode, t); unchanged without t or without sorting."""
+    """Sort rows by (episode, t). The order is unchanged if there is no t or sorting is not requested."""
     everything = np.arange(len(episode), dtype=np.int64)
     if rows.episode is None:
         return everything
@@ -268,7 +268,7 @@ def _without_duplicates(
 
 
 def _places(source: Integers, n_rows: int) -> Any:
-    """An index into columns; if all rows are used in order, a slice, which does not copy."""
+    """An index into columns. If all rows are used in order, this is a slice, which does not copy."""
     in_order = len(source) == n_rows and bool((source[1:] > source[:-1]).all())
     return slice(None) if in_order else source
 

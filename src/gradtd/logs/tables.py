@@ -19,7 +19,7 @@ PIECE = 16_384
 
 
 class Piece(NamedTuple):
-    """Some rows of a column: numbers (rows,) or (rows, k), or codes into ``labels`` if it is text.
+    """Consecutive rows of a column: numbers (rows,) or (rows, k), or codes into ``labels`` if it is text.
 
     ``ordered`` says that the labels are ordered categories.
     """
@@ -31,7 +31,7 @@ class Piece(NamedTuple):
 
 
 class Table(Protocol):
-    """``kinds`` maps a column to its type: whole, real, truth, text, time, list, nested or object.
+    """Named columns. ``kinds`` maps a column to whole, real, truth, text, time, list, nested or object.
 
     ``sure`` says whether all values of a column of type whole are known to be whole.
     """
@@ -44,7 +44,7 @@ class Table(Protocol):
 
 
 class ArrayTable:
-    """A dictionary of arrays, such as d4rl's; nested dictionaries are ignored.
+    """A dictionary of arrays, such as d4rl's. Nested dictionaries are ignored.
 
     ``notes`` describe how its columns were made, and ``warnings`` the guesses.
     """
@@ -98,14 +98,14 @@ def _array(source: Mapping[Any, Any], key: Any) -> NDArray[Any] | None:
 
 
 def plain_array(value: Any) -> Any:
-    """A tensor as an array; any other value unchanged."""
+    """Turn a tensor into an array. Any other value is returned unchanged."""
     if hasattr(value, "detach"):
         value = value.detach()
     return value.cpu().numpy() if hasattr(value, "cpu") and hasattr(value, "numpy") else value
 
 
 def _of_objects(array: NDArray[Any]) -> NDArray[Any]:
-    """Python values as numbers, text or lists; None is missing. Mixed types are returned unchanged."""
+    """Turn Python values into numbers, text or lists. None is missing. Mixed types are unchanged."""
     gone = np.array([one is None for one in array.reshape(len(array), -1).T[0]])
     there = [one for one, lost in zip(array, gone, strict=True) if not lost]
     if array.ndim > 1 or not there:
@@ -144,7 +144,7 @@ def _numpy_piece(name: str, values: NDArray[Any]) -> Piece:
 
 
 def _masked_piece(name: str, values: np.ma.MaskedArray[Any, Any]) -> Piece:
-    """Masked values are missing; a row of several numbers must be masked as a whole."""
+    """Read a masked array. Masked values are missing. Rows of several numbers must be masked as a whole."""
     piece = _numpy_piece(name, np.asarray(values.data))
     masked = np.ma.getmaskarray(values).reshape(len(values), -1)
     missing: NDArray[np.bool_] = np.asarray(masked.all(axis=1))
@@ -335,7 +335,7 @@ def arrow_kind(kind: Any) -> str:
 
 
 def arrow_piece(name: str, column: Any) -> Piece:
-    """Some rows of an Arrow column as numbers or codes."""
+    """Consecutive rows of an Arrow column as numbers or codes."""
     import pyarrow as pa
 
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
@@ -380,7 +380,7 @@ def _flags(array: Any) -> NDArray[np.bool_]:
 
 
 def _list_piece(name: str, array: Any, missing: NDArray[np.bool_] | None) -> Piece:
-    """Lists of equal length as a matrix; nested lists, such as images, are flattened."""
+    """Lists of equal length as a matrix. Nested lists, such as images, are flattened."""
     import pyarrow.compute as pc
 
     inner, width = array if missing is None else array.drop_null(), 1

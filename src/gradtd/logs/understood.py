@@ -41,7 +41,7 @@ class ColumnUse:
 
 @dataclass(frozen=True)
 class Understood:
-    """How a log was interpreted when it was read; ``log.understood`` of a `gradtd.Log`.
+    """How a log was interpreted when it was read: ``log.understood`` of a `gradtd.Log`.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class Understood:
         return replace(self, rows=rows, episodes=episodes, sampled=True)
 
     def with_target(self, shares: Floats | None, labels: tuple[Any, ...] | None) -> Understood:
-        """A copy with the target's probability of every action; ``shares`` are by code."""
+        """A copy with the target's probability of every action, from ``shares`` by code."""
         if shares is None:
             return self
         counts = dict(self.actions)
@@ -260,7 +260,7 @@ def _may_tell(unread: Sequence[str]) -> str | None:
 
 
 def suspected_limit(lengths: Integers, ended: Flags) -> int:
-    """The maximum episode length if it looks like a step limit, since many episodes terminate at it; else 0."""
+    """The maximum episode length if it looks like a step limit because many episodes terminate at it, else 0."""
     longest = int(lengths.max(initial=0))
     at = int((ended & (lengths == longest)).sum())
     few = max(FEWEST_AT_LIMIT, SHARE_AT_LIMIT * len(lengths))

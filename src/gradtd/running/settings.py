@@ -60,9 +60,9 @@ def parameters(algorithm: Algorithm) -> dict[str, Parameter]:
 class Setup:
     """An algorithm with its hyper-parameters, checked and completed.
 
-    ``hyper`` holds all of them, ``given`` the names of those that the user gave, ``numbers`` those that the rule reads.
-    ``m1`` and ``m2`` are the sizes of the two batches. ``tracing`` describes the traces that the rule reads; None for
-    none.
+    ``hyper`` holds all hyper-parameters, ``given`` holds the names of those that the user gave, and ``numbers`` holds
+    those that the rule reads. ``m1`` and ``m2`` are the sizes of the two batches. ``tracing`` describes the traces that
+    the rule reads, or is None.
     """
 
     algorithm: Algorithm

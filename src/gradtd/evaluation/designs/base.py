@@ -58,13 +58,13 @@ class Ladder:
 
     @property
     def n_headline_columns(self) -> int:
-        """Number of columns for fits with traces and with the time: those of the headlines."""
+        """Number of columns that fits with traces and fits with the time use: the columns of the headlines."""
         return 1 + max(int(self.rungs[name].max()) for name in self.headlines)
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows of the widest table for a chunk of steps; step i goes from ``row[i]`` to ``next_row[i]``.
+    """Rows of the widest table for a chunk of steps. Step i goes from ``row[i]`` to ``next_row[i]``.
 
     After a step that terminated, the discount is 0, so any row may follow. Rows that are not stored are computed
     fastest if step i is in row i and, within an episode, leads to row i + 1: `rows_of_chunk` reorders other rows.
@@ -97,11 +97,11 @@ class Rows:
         return cls(row, next_row, n_rows, n_columns, table, starts=starts, cell=cell)
 
     def first(self, columns: int) -> Rows:
-        """The same rows with only their first columns, for fits that do not need all of them."""
+        """The same rows with only their first columns, for fits that do not need the others."""
         return replace(self, n_columns=columns, table=None if self.table is None else self.table[:, :columns])
 
     def writer(self) -> Writer | None:
-        """A writer of these rows, or None if they are stored."""
+        """A writer that computes the rows, or None if the rows are stored."""
         return None if self.table is not None or self.make_writer is None else self.make_writer(self.n_columns)
 
     @property
@@ -122,7 +122,7 @@ class Rows:
 
 
 class Design(Protocol):
-    """Turns the steps of a log into rows; each kind of log has its own class.
+    """Turns the steps of a log into rows of features. Each kind of log has its own class.
 
     A design of a log in parts is fitted to a sample, or to all states, then pickled for the workers. It computes rows
     of chunks that it has not seen. Only in memory may it store arrays of the whole log, as `RealDesign.table` does.
@@ -133,7 +133,8 @@ class Design(Protocol):
         """The columns of each fit."""
 
     def rows(self, log: Log, pieces: Integers | None = None) -> Rows:
-        """The rows of a chunk of whole episodes; its ``row`` and ``next_row`` number the chunk's own observations.
+        """The rows of a chunk of whole episodes. ``row`` and ``next_row`` of the result number the chunk's own
+        observations.
 
         ``pieces`` numbers the block of every step, if there are blocks. Rows that depend on earlier steps do not cross
         the start of an episode (`begins_episode`), or of a block.
@@ -249,7 +250,7 @@ class Chunk(NamedTuple):
 
 
 def read_chunks(steps: Steps, part: slice, lam: float = 0.0, products: Floats | None = None) -> Iterator[Chunk]:
-    """Yield the steps in chunks, with the rows that they need; each row is computed once."""
+    """Yield the steps in chunks, with the rows that they need. Each row is computed once."""
     rows = steps.rows
     write = rows.writer()
     for begin in range(part.start, part.stop, CHUNK):
@@ -258,7 +259,8 @@ def read_chunks(steps: Steps, part: slice, lam: float = 0.0, products: Floats | 
 
 
 def rows_of_chunk(rows: Rows, some: slice, write: Writer | None) -> tuple[Any, Integers, Integers]:
-    """The rows that some steps need, with each step's row and next row; a stored table is returned unchanged."""
+    """The rows that a chunk of steps needs, and the row and next row of each step. A stored table is returned
+    unchanged."""
     row, after = (np.asarray(a[some], np.int64) for a in (rows.row, rows.next_row))
     if write is None:
         return rows.table, row, after

@@ -56,7 +56,7 @@ class Choices:
 
 
 def discrete_choices(log: Log, target: Any, of_action: Any, pieces: Integers, actions: int = 0) -> Choices:
-    """The choices of a target over discrete actions, of which there are at least ``actions``."""
+    """The choices of a target over discrete actions. ``actions`` is the minimum number of actions."""
     assert log.action is not None
     target = refuse_probabilities_of_taken(log, target)
     policy = policy_over(log, "target", target)
@@ -111,7 +111,8 @@ def _never_taken(log: Log, starts: Any, width: int) -> tuple[NDArray[np.bool_], 
 
 
 def without_never(chances: Floats, never: NDArray[np.bool_]) -> Floats:
-    """Probabilities renormalised without actions that were never taken; unchanged if no action is left."""
+    """Set the probability of actions that were never taken to 0 and renormalise. Rows without any other action are
+    unchanged."""
     left = np.where(never, 0.0, chances)
     total = left.sum(axis=1, keepdims=True)
     return np.where(total > 0, left / np.where(total > 0, total, 1.0), chances)

@@ -75,7 +75,7 @@ class LogFeatures:
         return {}
 
     def stream(self, rho: Floats, gamma: float, target: Floats | None = None) -> Stream:
-        """The steps with their ratios and discounts; the table of features is shared, not copied."""
+        """The steps with their ratios and discounts. They share the table of features instead of copying it."""
         rows = rows_of_log(self.log, self.table.shape[1])
         return stream_of(self.log, self.table, rows, self.episode, rho, gamma, target)
 
@@ -196,7 +196,8 @@ NO_CLOCK = np.zeros((1, 0))
 
 
 def clock_of(lengths: Integers) -> Floats:
-    """Polynomials of the time since the start, shape (times, columns). Time is measured as the share of earlier steps.
+    """Polynomials of the time since the start, shape (times, columns). The time is expressed as the share of the log's
+    steps that are earlier.
 
     ``lengths`` counts the pieces by length. If all pieces have one step, there are no columns. The time is capped at
     the last one in the log, because a polynomial could take any value beyond it.

@@ -42,7 +42,7 @@ class PairRows:
 
 
 def lay_out(choices: Choices, log: Log, taken_at: Any, after_at: Any, first_at: Any) -> PairRows:
-    """One row per step, per next observation and per start; if there are few distinct rows, each is stored once."""
+    """Make one row per step, per next observation and per start. If few rows are distinct, each is stored once."""
     after_at = np.where(log.terminated, taken_at, after_at).astype(np.int64)
     at = np.concatenate([np.asarray(taken_at, np.int64), after_at, np.asarray(first_at, np.int64)])
     mix = np.concatenate([choices.taken, choices.after, choices.first])
@@ -61,7 +61,8 @@ def lay_out(choices: Choices, log: Log, taken_at: Any, after_at: Any, first_at: 
 def function_table(
     function: PairFunction, laid: PairRows, choices: Choices, log: Log, observations: Any, target: RealTarget | None
 ) -> Any:
-    """The features of all rows by a function of pairs; expectations are sums over actions, or means of samples."""
+    """The features of all rows, computed by a function of pairs. Expectations are sums over actions or means of
+    samples."""
     if choices.n_actions:
         table: Any = 0.0
         for a in range(choices.n_actions):
@@ -154,7 +155,8 @@ class StoredPairs:
 
 
 def store_pairs(inner: Any, inner_rows: Rows, laid: PairRows, given: Any = None) -> StoredPairs:
-    """The design of pairs over one of observations; its table is stored if it is small or sparse.
+    """The design of (observation, action) pairs, made from a design of observations. Its table is stored if it is small
+    or sparse.
 
     ``given`` contains features of pairs from the user's function, one row for each row of ``laid``.
     """

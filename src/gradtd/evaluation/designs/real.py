@@ -135,7 +135,8 @@ def real_design(observations: Any, base: Any, n_steps: int, n_pieces: int, limit
 
 
 def _polynomial(columns: int, most: int) -> Polynomial | None:
-    """All products of up to three columns, or of two, unless there are too many; then squares, or None."""
+    """The polynomial features: all products of up to three columns, else of two, else squares, whichever is small
+    enough. None if even squares are too many."""
     for made in (Polynomial(order=3), Polynomial(order=2), Polynomial(order=2, cross=False)):
         if made.size(columns) <= most:
             return made

@@ -70,7 +70,7 @@ def merge_states(parts: Sequence[States]) -> States:
 
 
 def _before(now: Integers, episode: Integers, states: int) -> Integers:
-    """The state before every step; the number of states if there is none."""
+    """The state before every step. For the first step of an episode, this is the number of states."""
     return np.where(begins_episode(episode), states, np.r_[0, now[:-1]])
 
 
@@ -99,7 +99,7 @@ class StateDesign:
         return Rows.stored(row, next_row, self.table, cell=self.state_of_row)
 
     def _place(self, before: Integers, now: Integers) -> Integers:
-        """The rows of pairs; a pair without a row uses that of its state."""
+        """The rows of pairs of states. A pair without its own row uses the row of its second state."""
         keys, order = self._keys
         if not len(keys):
             return now
@@ -181,7 +181,7 @@ def _sets_of_states(given: Integers, k: int, p: int) -> tuple[dict[str, Integers
 
 
 def grouped_rungs(visits: Integers, most: int, limits: Limits) -> dict[str, Integers]:
-    """The shared first column and those of the most frequent states, by rung; empty if there are few states."""
+    """The shared first column and the columns of the most frequent states, by rung. Empty if there are few states."""
     S = len(visits)
     made: dict[str, Integers] = {}
     often = np.argsort(-visits, kind="stable")
@@ -199,7 +199,8 @@ def are_cells(table: Any) -> bool:
 
 
 def columns_of(n_rows: int, rows: Integers) -> Any:
-    """A sparse table with one column for each of these rows, and a 1 where they meet."""
+    """A sparse table with ``n_rows`` rows and one column for each of ``rows``, which has a 1 in that row and 0
+    elsewhere."""
     from scipy.sparse import csr_array
 
     at = (rows, np.arange(len(rows)))

@@ -66,7 +66,7 @@ def resampled(stream: Stream, begins: Integers, counts: Integers) -> tuple[Strea
 
 
 def poisson_weights(pieces: Floats, resamples: int, seed: int) -> Floats:
-    """Poisson(1) weights of groups with these numbers of episodes; samples without episodes are drawn again."""
+    """Poisson(1) weights of groups with these numbers of episodes. Samples without any episode are drawn again."""
     rng = np.random.default_rng([seed, 20231])
     weights = rng.poisson(1.0, (resamples, len(pieces))).astype(np.float64)
     while (empty := weights @ pieces == 0.0).any():

@@ -83,7 +83,8 @@ def contribute(steps: Any, values: Floats, begins: Integers, of_step: Floats, of
 def combine(
     of_step: Floats, of_episode: Floats, begins: Integers, counts: Integers, by_time: Floats, out: Floats
 ) -> None:
-    """All estimators at once, with episode e taken ``counts[e]`` times; ``by_time`` is a buffer with a row per time."""
+    """Compute all estimators at once, with episode e taken ``counts[e]`` times. ``by_time`` is a buffer with one row
+    per time."""
     for t in range(by_time.shape[0]):
         for j in range(by_time.shape[1]):
             by_time[t, j] = 0.0
@@ -142,7 +143,7 @@ def importance_estimates(stream: Stream, theta: Floats, begins: Integers, resamp
 
 
 def episode_weights(stream: Stream, begins: Integers) -> Floats:
-    """The product of the ratios of each episode, from their logarithms; infinite where it overflows."""
+    """The product of the ratios of each episode, computed from logarithms. It is infinite where it overflows."""
     with np.errstate(divide="ignore", over="ignore"):
         return np.asarray(np.exp(np.add.reduceat(np.log(stream.steps["rho"]), begins[:-1])))
 
@@ -197,7 +198,7 @@ def double_rl(
     folds: int = FOLDS,
     known: Sequence[GroupSums] = (),
 ) -> Double:
-    """Double reinforcement learning, cross-fitted over episodes; episode e is in fold e mod ``folds``.
+    """Double reinforcement learning, cross-fitted over episodes. Episode e is in fold e mod ``folds``.
 
     The error is that of a mean of independent contributions, one per episode, which are the influences of the estimate.
     ``known`` contains sums by fold, if already computed.

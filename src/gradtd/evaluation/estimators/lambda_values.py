@@ -68,7 +68,7 @@ class LambdaValues:
 
     @property
     def largest_shift(self) -> float:
-        """The largest shift in units of its error, with its sign; 0 without a shift."""
+        """The largest shift of the value, in standard errors and with its sign. 0 if the value never shifts."""
         known = self.shift_errors > 0
         if not known.any():
             return 0.0
@@ -82,7 +82,7 @@ class LambdaValues:
         return abs(self.largest_shift) <= normal(1 - (1 - self.level) / (2 * tests))
 
     def plot(self, path: str | Path | None = None) -> Any:
-        """Draw the value and its interval against lambda; a notebook shows it at once. Returns the axes.
+        """Draw the value and its interval against lambda. A notebook shows the plot at once. Returns the axes.
 
         Parameters
         ----------
@@ -190,7 +190,7 @@ def lambda_values(
 
 
 def against_lambda(case: Case, episode: Integers) -> dict[str, Floats]:
-    """An evaluation's values against lambda, as arrays; empty if they are expensive or meaningless.
+    """An evaluation's values for several lambdas, as arrays. Empty if they would be expensive or meaningless.
 
     They are computed if traces were requested or if they are cheap.
     """

@@ -108,7 +108,8 @@ def dense_sums(
 
 
 def weighted_rows(stream: Stream, places: Any) -> tuple[Any, Any, Floats]:
-    """x, rho (discount x_next - x) and rho r of some steps; rows are sparse if the features are."""
+    """The features x, rho (discount x_next - x) and rho r of the given steps. The arrays of rows are sparse if the
+    features are."""
     steps = np.asarray(stream.steps)[places]
     rho, discount = steps["rho"], steps["discount"]
     x, after = rows_at(stream.features, steps["row"]), rows_at(stream.features, steps["next_row"])
@@ -267,7 +268,8 @@ def step_influences(
 
 
 def standard_error(psi: Floats) -> Floats:
-    """The standard error of a value from the influences of episodes, the last axis; nan for a single episode."""
+    """The standard error of a value from the influences of episodes, which are on the last axis. NaN for a single
+    episode."""
     n = psi.shape[-1]
     return np.asarray(np.sqrt((psi**2).sum(axis=-1) / (n * (n - 1) if n > 1 else np.nan)))
 

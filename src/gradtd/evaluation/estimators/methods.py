@@ -119,10 +119,10 @@ class Case:
 
 @dataclass(frozen=True, eq=False)
 class Solved:
-    """Estimates, with the requested one first; its bootstrap values; the weights of the value function.
+    """The estimates, the requested one first, with its bootstrap values and the weights of the value function.
 
-    ``fitted`` is the fit of a rule that makes updates, ``drawn`` the importance-sampling estimates on the log and on
-    the ``resamples``, ``refits`` the number of refits of the requested method.
+    ``fitted`` is the fit of a rule that makes updates. ``drawn`` are the importance-sampling estimates on the log and
+    on the ``resamples``. ``refits`` is the number of refits of the requested method.
     """
 
     estimates: tuple[Estimate, ...]
@@ -140,7 +140,7 @@ class Solved:
 
 
 def with_traces(settings: Settings) -> str:
-    """The words about traces in a note; empty without traces."""
+    """The part of a note that describes the traces. Empty if there are none."""
     return "" if settings.tracing is None else f"; with traces, lam = {settings.tracing.lam:g}"
 
 
@@ -351,7 +351,7 @@ def over_log(case: Case) -> Floats:
 
 
 def histogram(values: Floats, bins: int = 40, weights: Floats | None = None) -> tuple[Floats, Floats]:
-    """The counts and edges of a histogram; values that are equal up to rounding fall into one bin."""
+    """The counts and edges of a histogram. Values that are equal up to rounding errors fall into one bin."""
     if weights is not None:
         values, weights = values[weights > 0], weights[weights > 0]
     low, high = float(values.min()), float(values.max())

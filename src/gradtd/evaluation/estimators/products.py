@@ -52,7 +52,7 @@ def chunk_rows(table: Any) -> int:
 
 
 def rows_at(table: Any, rows: Any) -> Any:
-    """These rows of a table in float64, read-only: a view if they are consecutive, as the steps of a log are."""
+    """The given rows of a table in float64, read-only. Consecutive rows, as of the steps of a log, are a view."""
     first, last = int(rows[0]), int(rows[-1])
     if isinstance(table, np.ndarray) and last - first == len(rows) - 1 and (rows[1:] - rows[:-1] == 1).all():
         return widened(table[first : last + 1])
@@ -60,7 +60,7 @@ def rows_at(table: Any, rows: Any) -> Any:
 
 
 def widened(rows: Any) -> Any:
-    """Rows in float64, as needed for sums; no copy if they are already float64."""
+    """Convert rows to float64 for sums. Rows that are already float64 are not copied."""
     return rows if rows.dtype == np.float64 else rows.astype(np.float64)
 
 
@@ -141,7 +141,7 @@ C is diagonal."""
 
 @one_thread()
 def second_moments(table: Any, rows: Any) -> Any:
-    """C = mean of x x' over these rows; sparse for cells and for many sparse features."""
+    """C = mean of x x' over these rows. C is sparse for cells and for many sparse features."""
     C: Any = 0.0
     for part in chunks(len(rows), chunk_rows(table)):
         x = rows_at(table, rows[part])
@@ -174,7 +174,7 @@ def whitener(C: Floats, redundant: float = REDUNDANT) -> Floats:
 
 @one_thread()
 def whiten(table: Any, C: Any, as_dense: int = AS_DENSE) -> tuple[Any, Floats]:
-    """The table in whitened features, and W (a vector if it is diagonal); a dense table is changed in place."""
+    """Whiten a table. Returns the new table and W (a vector if W is diagonal). A dense table is changed in place."""
     n_rows, d = table.shape
     if not isinstance(table, np.ndarray):
         if d > DENSE or n_rows * d > as_dense or is_diagonal(C):

@@ -202,8 +202,8 @@ def _until(
     most: float,
     unit: Integers | None = None,
 ) -> Run:
-    """Run an algorithm for ``count`` steps, and with twice as many until its value stops changing, at most ``most``
-    times as many."""
+    """Run an algorithm for ``count`` steps, then double their number until its value stops changing or ``most`` times
+    as many steps are reached."""
     largest = most * count
     while True:
         wanted = room_for(np.array([count // 2, count]), stream.n_features)

@@ -161,7 +161,7 @@ class SparseSolver:
         return about
 
     def solve(self, c: Floats, transposed: bool = False, guess: Floats | None = None) -> Floats:
-        """The solution; an initial guess saves iterations if the equations are not transposed."""
+        """The solution of the equations. An initial guess saves iterations if the equations are not transposed."""
         out, right = np.zeros(len(self.scale)), (self.scale * c)[self.live]
         if len(self.live):
             begin = None if guess is None else _over(guess[self.live], self.scale[self.live])

@@ -111,7 +111,7 @@ class Comparison:
     decisions: tuple[TargetDecision, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The comparison as plain values for JSON; non-finite numbers become None."""
+        """The comparison as plain values for JSON. Non-finite numbers become None."""
         told = {"level": self.level, "differences": [vars(row) for row in self.differences]}
         told |= {"ranking": [vars(row) for row in self.ranking], "decisions": [vars(row) for row in self.decisions]}
         return dict(plain(told))
@@ -121,7 +121,7 @@ class Comparison:
         return make_frame([vars(row) for row in self.differences])
 
     def plot(self, path: str | Path | None = None) -> Any:
-        """Draw the paired differences with their intervals; a notebook shows them at once. Returns the axes.
+        """Draw the paired differences with their intervals. A notebook shows the plot at once. Returns the axes.
 
         Parameters
         ----------
@@ -205,7 +205,7 @@ class Evaluations(dict[str, Evaluation]):
         return make_frame(rows, index="target")
 
     def plot(self, path: str | Path | None = None) -> Any:
-        """Draw the paired differences, as `Comparison.plot` does.
+        """Draw the paired differences with their intervals. A notebook shows the plot at once. Returns the axes.
 
         Parameters
         ----------

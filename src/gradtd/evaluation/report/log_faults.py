@@ -58,7 +58,7 @@ def look_for_faults(log: Log, begins: Integers, psi: Floats | None) -> dict[str,
 
 
 class _Explained(NamedTuple):
-    """Regressors from the rows of some whole episodes, (steps, columns), with their rewards and episodes."""
+    """Regressors (steps, columns) from the rows of several whole episodes, with their rewards and episodes."""
 
     x: Floats
     reward: Floats
@@ -96,7 +96,7 @@ class _Explained(NamedTuple):
         return left
 
     def late(self) -> bool:
-        """Whether the previous row explains the rewards better than their row.
+        """Whether the previous row explains the rewards better than their own row does.
 
         Rewards may be late within each episode, or the whole column may be shifted, so that the first reward of an
         episode is the last one of the previous episode.
@@ -140,7 +140,7 @@ def _columns_of(values: Any, at: Integers, most: int = MOST_STATES) -> Floats:
 
 
 def trend(values: Floats) -> float:
-    """Student's t of the slope of values over their order; 0 if all are equal.
+    """Student's t of the slope of values over their order. It is 0 if all values are equal.
 
     >>> round(trend(np.array([1.0, 2.0, 3.5, 4.0, 5.0])), 1)
     12.2

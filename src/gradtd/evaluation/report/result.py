@@ -183,7 +183,8 @@ class Evaluation:
 
     @property
     def value_function(self) -> str:
-        """The choice of ``value_function="auto"`` with both errors, if it chose action values; otherwise empty."""
+        """A sentence with the errors of both value functions, if ``value_function="auto"`` chose action values.
+        Otherwise empty."""
         d = self.diagnostics
         if d.action_error is None:
             return ""
@@ -232,7 +233,7 @@ class Evaluation:
         return str(self.summary())
 
     def plot(self, path: str | Path | None = None) -> Any:
-        """Draw the value with its interval next to those of the other methods; a notebook shows it at once.
+        """Draw the value with its interval next to those of the other methods. A notebook shows the plot at once.
 
         Returns the Matplotlib axes.
 
@@ -275,7 +276,7 @@ class Evaluation:
         return in_notebook(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything except arrays, for JSON; non-finite numbers become None."""
+        """All results except arrays, for JSON. Non-finite numbers become None."""
         names = ("value", "interval", "level", "method", "gamma", "episodes", "steps", "verdict", "reasons", "warnings")
         head = {"format": FORMAT} | {name: getattr(self, name) for name in names}
         rest = {

@@ -135,7 +135,7 @@ class Rule:
         return self.sentence.format(d=evidence.d, row=evidence.row, limits=evidence.limits, needed=needed)
 
     def in_table(self, limits: Limits) -> str:
-        """One row of the table in the docs; names in italics stand for numbers of an evaluation."""
+        """The rule as one row of the table in the docs. Names in italics stand for numbers of an evaluation."""
         sentence = ""
         for text, field, form, _ in Formatter().parse(self.sentence):
             record, _, name = (field or "").partition(".")

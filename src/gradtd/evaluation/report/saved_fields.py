@@ -89,7 +89,7 @@ def refuse_unshown(made: Evaluation) -> None:
 
 
 def _beyond(numbers: Any) -> bool:
-    """Whether some numbers are so large that a plot of them would overflow."""
+    """Whether any number is so large that a plot of it would overflow."""
     values = np.asarray(numbers, np.float64)
     return bool((np.abs(values[np.isfinite(values)]) > LARGEST).any())
 

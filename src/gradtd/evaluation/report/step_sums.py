@@ -31,7 +31,7 @@ LARGEST = ("largest_ratio", "largest_reward", "smallest_reward")
 
 @dataclass
 class StepSums:
-    """Sums over the steps of some episodes."""
+    """Sums over the steps of a chunk or a whole log."""
 
     numbers: dict[str, float] = field(default_factory=lambda: dict.fromkeys((*BY_STEP, *BY_CHUNK), 0.0))  # sums by name
     largest: dict[str, float] = field(default_factory=lambda: dict.fromkeys(LARGEST, -np.inf))
@@ -104,7 +104,7 @@ class StepSums:
         }
 
     def possible(self, gamma: float) -> tuple[float, float]:
-        """The smallest and largest return that the log's rewards allow; infinite if unbounded.
+        """The smallest and largest return that the log's rewards allow. They are infinite if rewards set no limit.
 
         With gamma below 1, a return is at most the largest reward times 1 / (1 - gamma), or 0 if that is negative. If
         only last steps of terminated episodes have rewards, it is at most the largest of them.
@@ -124,7 +124,7 @@ class StepSums:
         return max(low - value, value - high, 0.0) / error
 
     def told(self) -> tuple[list[str], list[str]]:
-        """Merge the notes and warnings of all chunks; counts of equal sentences are added."""
+        """Merge the notes and warnings of all chunks. The counts of equal sentences are added."""
         return merge_notes(self.notes.elements()), merge_notes(self.warnings.elements())
 
 
