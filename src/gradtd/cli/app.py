@@ -27,7 +27,7 @@ from gradtd.core.checks import one_of, printable
 
 
 class Commands(TyperGroup):
-    """The commands; Ctrl-C or SIGTERM ends any of them with one line."""
+    """The commands. Ctrl-C or SIGTERM ends any of them with one line."""
 
     def invoke(self, ctx: Any) -> Any:
         try:

@@ -38,7 +38,7 @@ Files = tuple[Path | None, Path | None, Path | None]
 
 
 def check_outputs(inputs: Sequence[str], files: Files, card: Path | None, several: bool) -> None:
-    """Refuse impossible outputs before the work begins; ``inputs`` are the log and the files of targets."""
+    """Refuse impossible outputs before the work begins. ``inputs`` are the log and the files of targets."""
     page, plot, save = files
     if several and save:
         raise InputError("--save takes one target: use --page for several.")

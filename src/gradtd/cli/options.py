@@ -21,7 +21,7 @@ NUMBER: Any = "NUMBER"
 
 
 def number(text: Any) -> float:
-    """A number or a fraction; see `numeric`."""
+    """A number or a fraction. See `numeric`."""
     found = parse_value(text) if isinstance(text, str) else text
     if isinstance(found, bool) or not isinstance(found, (int, float)):
         raise typer.BadParameter(f"{text!r} is not a number; write for example 0.25, 1e-3 or 1/16.")
@@ -116,7 +116,7 @@ MISSING: Any = typer.Option(
 
 
 def with_options(**groups: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A command with the options of these functions, which receives their results as parameters."""
+    """Add the options of these functions to a command, which receives their results as parameters."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         shared = {name: signature(group, eval_str=True).parameters for name, group in groups.items()}

@@ -14,7 +14,7 @@ from gradtd.logs import Probabilities
 
 
 def targets(given: list[str], tables: list[str], after: list[str]) -> dict[str, Any]:
-    """A dictionary of all targets by name, as ``evaluate`` takes them; ``tables`` are columns with the probabilities of
+    """A dictionary of all targets by name, as ``evaluate`` takes them. ``tables`` are columns with the probabilities of
     every action.
 
     >>> targets(["p_new", "cautious=pi_0,pi_1", "behaviour"], [], [])["p_new"]
@@ -46,7 +46,7 @@ def _add(found: dict[str, Any], name: str, policy: Any) -> None:
 
 
 def _named(text: str) -> tuple[str, str]:
-    """Split ``NAME=SPEC``; without a name, it is the last part of the specification."""
+    """Split ``NAME=SPEC``. Without a name, the name is the last part of the specification."""
     name, sign, spec = text.partition("=")
     if not sign:
         return text.rpartition(":")[2] if ".py:" in text else text, text

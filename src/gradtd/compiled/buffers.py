@@ -74,7 +74,7 @@ def stored(buffers: Buffers, side: int) -> Any:
 
 
 def draw(buffers: Buffers, side: int, rng: Words, batch: Batch, stamp: int) -> None:
-    """Fill ``batch`` with step indices of one buffer, uniformly; a ``stamp`` draws each at most once."""
+    """Fill ``batch`` with step indices of one buffer, drawn uniformly. With a ``stamp``, each is drawn at most once."""
     n = stored(buffers, side)
     begin = np.uint64(buffers.begin[side] + buffers.arrived[side] - n)
     members = buffers.members
@@ -198,7 +198,7 @@ def deal(buffers: Buffers, rng: Words, first: Batch, second: Batch, stamp: int) 
 def _draw_with_coin(
     buffers: Buffers, begin: Any, n: int, rng: Words, coins: Any, wanted: int, batch: Batch, stamp: int
 ) -> bool:
-    """Draw from the episodes whose coin is ``wanted``; False if there seem to be too few."""
+    """Draw from the episodes whose coin is ``wanted``. Returns False if there seem to be too few."""
     tries = 0
     i = 0
     while i < batch.shape[0]:
@@ -248,7 +248,7 @@ class Split:
         fill: tuple[int, int] = (0, 0),
         filled: bool = False,
     ) -> Buffers:
-        """Assign the steps of a stream to buffers; ``block`` is the number of steps that count as an episode.
+        """Assign the steps of a stream to buffers. ``block`` is the number of steps that count as an episode.
 
         ``unit`` numbers the pieces that must stay together if they are not the episodes, such as copies of one episode.
         Refuses a stream on which learning could never start, because the buffers will not hold more than ``fill``

@@ -1,4 +1,4 @@
-"""Compiled code on disk; no fault of the disk stops a program.
+"""Stores compiled code on disk. No fault of the disk stops a program.
 
 Numba keeps compiled functions in files that it unpickles and runs. An empty, truncated or corrupted file can raise any
 error, or run; a full or read-only disk raises an error during a first call; two processes that save at the same time
@@ -203,7 +203,7 @@ LOOP_SECONDS, OTHER_SECONDS = 5, 1
 
 
 class _Compiling(Listener):
-    """Reports compilation to the progress bar and the log while it runs; loading from disk is not reported."""
+    """Reports compilation to the progress bar and the log while it runs. Loading from disk is not reported."""
 
     def __init__(self) -> None:
         self.now: list[str] = []

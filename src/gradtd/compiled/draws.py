@@ -93,14 +93,15 @@ class Draws:
         return Drawing(insert if split.stores else _no_insertion, self.draw or split.draw_two)
 
     def fill(self, hyper: Mapping[str, Any], sizes: tuple[int, int]) -> tuple[int, int]:
-        """Learning starts when the buffers hold more than this: a batch, unless it is given."""
+        """The number of steps that buffers must exceed before learning starts: a batch, unless another number is
+        given."""
         given = hyper.get("fill")
         if given is not None:
             return given, given
         return sizes if self.batches else (0, 0)
 
     def keeps(self, size: int, fill: tuple[int, int], capacity: int | None) -> int | None:
-        """The number of latest steps that a buffer must keep, or None if it keeps all."""
+        """The number of latest steps that a buffer must keep. None if it keeps all."""
         if self.split is NO_BUFFER:
             return max(1, size)  # at least one, because a rule takes the step at position 0 for the first of all
         if not self.batches:

@@ -108,7 +108,7 @@ def _taken(packed: Any, i: int) -> Any:
 
 @lru_cache(maxsize=256)
 def _unpacker(kind: str) -> Plain:
-    """The ``unpack`` function for one type of arguments; the engine compiles `intrinsics.reading` in its place."""
+    """The ``unpack`` function for one type of arguments. The engine compiles `intrinsics.reading` in its place."""
 
     def unpack(packed: Any, i: int) -> Any:
         return packed[i] if kind else None
@@ -118,7 +118,7 @@ def _unpacker(kind: str) -> Plain:
 
 @lru_cache(maxsize=256)
 def _kernel(mark: str, function: Plain) -> _Kernel:
-    """One kernel per process for the same code; the mark changes when a constant that the code reads changes."""
+    """Return one kernel per process for the same code. The mark changes when a constant that the code reads changes."""
     log.debug("kernel %s of %s", mark, ", ".join(kernel_names(function)))
     return _Kernel(_jit(function, mark, _nrt=False), lambda: _jit(_counted(function), mark))
 
@@ -230,7 +230,7 @@ class _Piece(JITCodeLibrary):
 
 @register_pass(mutates_CFG=False, analysis_only=False)
 class _MakeCallable(LoweringPass):
-    """Let other compiled functions find a piece: Numba looks it up by the object that Python would call."""
+    """Let other compiled functions find a compiled piece, which Numba looks up by the object that Python would call."""
 
     _name = "gradtd_make_callable"
 
@@ -320,8 +320,8 @@ Outside = list[tuple[str, Any]]
 
 
 def _reachable(functions: Iterable[Plain]) -> dict[Any, Outside]:
-    """These functions and all that they call, in the order in which they are found, with the outside values each
-    reads."""
+    """The given functions and all that they call, in the order in which they are found, each with the outside values
+    that it reads."""
     found: dict[Any, Outside] = {}
     waiting = list(functions)
     while waiting:
@@ -338,7 +338,8 @@ def _reachable(functions: Iterable[Plain]) -> dict[Any, Outside]:
 
 
 def _outside_values(function: Any) -> Iterator[tuple[str, Any]]:
-    """Names a function takes from its closure, its globals, or a module among those, with their values."""
+    """The names that a function takes from its closure, its globals, or modules among its globals, with their
+    values."""
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
             yield name, cell.cell_contents
@@ -359,7 +360,7 @@ _MISSING = object()
 
 @lru_cache(maxsize=4096)
 def _names_read(code: python_types.CodeType) -> tuple[tuple[str, ...], ...]:
-    """The global names a function's code reads, each with the attributes taken of it."""
+    """The global names that a function's code reads, each with the attributes that the code takes from it."""
     found: list[tuple[str, ...]] = []
     chain: tuple[str, ...] = ()
     for instruction in dis.get_instructions(code):

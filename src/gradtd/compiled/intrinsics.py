@@ -119,7 +119,7 @@ def _length(kind: Any) -> int:
 
 
 class _Words:
-    """Generates code that reads one value after the other; an array is stored as address, size, item size, shape and
+    """Generates code that reads one value after the other. An array is stored as address, size, item size, shape and
     strides.
 
     The caller that packed the values owns the memory, so no references are counted.

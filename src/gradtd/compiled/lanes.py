@@ -217,7 +217,7 @@ def stacked_transpose_apply(
 
 @lru_cache(maxsize=64)  # the same function for the same rule and types: it is compiled once
 def lanes_kernel(parts: tuple[Plain, ...], unpack: Plain) -> Plain:
-    """A kernel that lets all runs learn from the queued steps together; `step_kernel` does one run after the other.
+    """A kernel that lets all runs learn from the queued steps together. (`step_kernel` does one run after the other.)
 
     ``parts`` are the rule's ``enter``, ``look`` and ``finish``, the function that reports the step-size of a run, and
     the functions that insert and draw steps. The buffers of the first run that has not diverged are used for all.

@@ -66,7 +66,7 @@ def matrix_transpose_apply(matrix: Floats, u: Floats, out: Floats) -> None:
 
 
 def add_to_inverse(inverse: Floats, u: Floats, v: Floats, left: Floats, right: Floats) -> None:
-    """Replace the inverse of M by that of M + u v' (Sherman-Morrison); leaves ``left = new inverse u``.
+    """Replace the inverse of M by that of M + u v' (Sherman-Morrison). ``left`` becomes the new inverse times u.
 
     If M + u v' is singular to rounding, the step is skipped and ``left`` is zero.
     """

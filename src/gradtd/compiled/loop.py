@@ -150,7 +150,7 @@ def _weights_check_every(theta: Any) -> int:
 
 
 def _dense_within(theta: Floats, limit: float) -> bool:
-    """Whether every weight lies in [-limit, limit]; NaN does not."""
+    """Whether every weight lies in [-limit, limit]. NaN does not."""
     inside = True
     for k in range(theta.shape[0]):
         inside = inside and abs(theta[k]) <= limit

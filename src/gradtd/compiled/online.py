@@ -49,7 +49,7 @@ class StagedRows(NamedTuple):
 
 
 class DenseBits(NamedTuple):
-    """The table of rows and the two staged ones as bits; a number with all bits of ``mask`` set is not finite.
+    """The table of rows and the two staged ones as bits. A number with all bits of ``mask`` set is not finite.
 
     Rows are compared and copied as bits: 0 and -0 differ, and NaN equals itself.
     """
@@ -81,7 +81,7 @@ class Shared(NamedTuple):
 
 
 class TraceState(NamedTuple):
-    """The state of a run's traces; see `gradtd.compiled.traces.Tracer`. ``rows`` is the number of stored rows."""
+    """The state of a run's traces, see `gradtd.compiled.traces.Tracer`. ``rows`` is the number of stored rows."""
 
     numbers: Floats
     latest: Floats

@@ -29,7 +29,7 @@ def words_of(value: Any) -> list[int]:
 
 
 def kind_of(value: Any) -> Any:
-    """The type information that compiled code needs about a nested tuple; arguments of one kind share it."""
+    """The type information that compiled code needs about a nested tuple. Arguments of one kind share it."""
     if isinstance(value, tuple):
         return (type(value), *map(kind_of, value))
     if isinstance(value, np.ndarray):
@@ -38,7 +38,7 @@ def kind_of(value: Any) -> Any:
 
 
 class Packed:
-    """The arguments of several runs of one kind; ``address`` is passed to compiled code."""
+    """The arguments of several runs of one kind. ``address`` is passed to compiled code."""
 
     def __init__(self, arguments: list[Any], compiled: bool) -> None:
         self.arguments = arguments
@@ -46,7 +46,7 @@ class Packed:
         self.compiled = compiled
 
     def address(self, first: int = 0) -> Any:
-        """The address of the arguments from run ``first`` on; in interpreted code the arguments themselves."""
+        """The address of the arguments from run ``first`` on. In interpreted code, the arguments themselves."""
         if not self.compiled:
             return self.arguments[first:]
         return self._table.__array_interface__["data"][0] + first * self._table.strides[0]

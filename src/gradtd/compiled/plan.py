@@ -57,7 +57,7 @@ between calls of the loop, which continues exactly from there."""
 
 
 class Run(NamedTuple):
-    """The data of a run besides its stream and its buffers; ``clock`` is an array of one `CLOCK`.
+    """The data of a run except its stream and its buffers. ``clock`` is an array of one `CLOCK`.
 
     With sparse rows ``table`` holds the lasting state of each feature in one row; ``touched`` and ``cleared`` hold the
     vectors that an update clears (`vectors`).
@@ -111,7 +111,7 @@ def __getattr__(name: str) -> type[tuple[Any, ...]]:
 
 
 def record(**fields: Any) -> Any:
-    """A named tuple with these fields; the same field names always give the same class.
+    """A named tuple with these fields. The same field names always give the same class.
 
     >>> record(theta=1.0, w=2.0).w
     2.0

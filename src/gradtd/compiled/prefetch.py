@@ -1,4 +1,4 @@
-"""Prefetch features and entries of vectors before they are needed; results do not change.
+"""Prefetches features and entries of vectors before they are needed. Results do not change.
 
 Drawn steps are far apart in a large table. A dense row is prefetched while earlier steps are processed. A sparse row
 needs four dependent reads: the step, the beginning of its row, the row, and the entries of vectors. So a whole batch is

@@ -22,7 +22,7 @@ class SparseState(NamedTuple):
 
 
 def sparse_state(state: Mapping[str, Any], storage: Mapping[str, Storage], averaged: bool, limit: float) -> SparseState:
-    """The same state with sparse storage, as the rule declares it.
+    """Convert a rule's state to sparse storage, as the rule declares it.
 
     Vectors that last from one update to the next are in one table with a row per feature, so that one memory access
     loads all entries of a feature.

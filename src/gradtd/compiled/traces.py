@@ -75,7 +75,7 @@ class Room(Protocol):
 
 
 class Tracer:
-    """Computes the traces of steps as they arrive; a whole stream can be passed at once.
+    """Computes the traces of steps as they arrive. A whole stream can be passed at once.
 
     It stores the latest trace and its factor for the next step: ``carried`` holds that factor, the factor of the
     follow-on, and the follow-on. With sparse features the latest trace is the last row, so ``n_features`` is 0, and
@@ -101,7 +101,7 @@ class Tracer:
         return taken, weight
 
     def add(self, features: Floats, steps: NDArray[Any], target: Floats | None, name: str, out: Floats) -> None:
-        """Fill ``out`` with the traces of new steps, one row per step; features are dense."""
+        """Fill ``out`` with the traces of new steps, one row per step. Features are dense."""
         taken, weight = self.weights(steps, target, name)
         rows = np.ascontiguousarray(steps["row"])
         engine.compile_function(write_dense_traces, self._compile)(features, rows, taken, weight, self.latest, out)
@@ -147,12 +147,12 @@ def keep_traces(stream: Stream, tracing: Tracing, made: Floats | SparseRows) -> 
 
 
 def traces_at(made: Floats | SparseRows, rows: Integers) -> Floats | SparseRows:
-    """Select the traces of some steps."""
+    """Select the traces of the given steps."""
     return made[rows] if isinstance(made, np.ndarray) else sparse_rows_at(made, rows)
 
 
 def sparse_rows_at(made: SparseRows, rows: Integers) -> SparseRows:
-    """Select some rows; the cost is proportional to their number of entries."""
+    """Select rows of a sparse table. The cost is proportional to their number of entries."""
     lengths = made.begin[rows + 1] - made.begin[rows]
     begin = np.r_[0, np.cumsum(lengths)]
     at = np.repeat(made.begin[rows] - begin[:-1], lengths) + np.arange(begin[-1])

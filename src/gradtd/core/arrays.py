@@ -1,4 +1,4 @@
-"""Types of the arrays and records that the library uses; frames and plain values made from them."""
+"""Types of the arrays and records that the library uses, and functions that make frames and plain values from them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def dense(table: Any) -> Floats:
 
 
 def make_frame(rows: Sequence[Mapping[str, Any]] | Mapping[str, Any], index: str | None = None) -> Any:
-    """A pandas frame from a list of records or a dictionary of columns; ``index`` names the index column."""
+    """A pandas frame from a list of records or a dictionary of columns. ``index`` names the index column."""
     try:
         import pandas
     except ImportError:
@@ -50,7 +50,7 @@ def number_or_nan(value: Any) -> float:
 
 
 def plain(value: Any) -> Any:
-    """Plain values for JSON; non-finite numbers become None."""
+    """Convert values to plain ones for JSON. Non-finite numbers become None."""
     if isinstance(value, Mapping):
         return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):

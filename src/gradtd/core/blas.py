@@ -61,7 +61,7 @@ class _Held:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Limit BLAS to one thread, in all threads of this process; also a decorator.
+    """Limit BLAS to one thread in all threads of this process. Also usable as a decorator.
 
     >>> with one_thread():
     ...     pass

@@ -1,4 +1,4 @@
-"""Validators, named after what they check; each raises an error with one complete sentence.
+"""Validators, named after what they check. Each raises an error with one complete sentence.
 
 They are used only at the public interface: inside the library values are trusted.
 """
@@ -95,7 +95,7 @@ class NeverLearnsError(InputError):
 
 
 def known_name(kind: str, name: str, known: Iterable[str]) -> str:
-    """Return ``name`` if it is one of ``known``; otherwise suggest the nearest spelling.
+    """Return ``name`` if it is one of ``known``. Otherwise, raise an error that suggests the nearest spelling.
 
     >>> known_name("problem", "boyan_chian", ["boyan_chain", "baird"])
     Traceback (most recent call last):
@@ -229,7 +229,7 @@ def whole_numbers(name: str, values: Any) -> NDArray[np.int64]:
 
 
 def finite_array(name: str, values: Any, ndim: int, narrow: bool = False) -> NDArray[np.float64]:
-    """A C-contiguous, finite float64 array of the given dimension; with ``narrow``, float32 is also allowed."""
+    """A C-contiguous, finite float64 array of the given dimension. With ``narrow``, float32 is also allowed."""
     array = numeric_array(name, values, ndim)
     array = np.ascontiguousarray(array, dtype=stored_kind(array.dtype) if narrow else np.float64)
     refuse_where(name, ~np.isfinite(array), array, "must be finite")
@@ -254,7 +254,7 @@ def fraction(name: str, value: Any) -> float:
 
 
 def fractions(name: str, values: Any) -> list[float]:
-    """A list of numbers in [0, 1]; ``name`` is the name of one of them."""
+    """A list of numbers in [0, 1]. ``name`` is the name of one of them."""
     try:
         given = [] if isinstance(values, str) else list(values)
     except TypeError:
@@ -367,7 +367,7 @@ def _refuse_outside(name: str, values: Any, length: int) -> None:
 
 
 def number_a_step(name: str, values: Any, length: int) -> NDArray[np.float64]:
-    """One number per step; a single number is used for all of them."""
+    """One number per step. A single number is used for all steps."""
     return finite_array(name, np.full(length, values) if np.ndim(values) == 0 else values, 1)
 
 
@@ -391,7 +391,7 @@ def whole(low: int, high: int | None = None) -> Check:
 
 
 def choice(*allowed: str) -> Check:
-    """The check that a word is one of these."""
+    """Make a check that a word is one of these."""
     return lambda name, value: one_of(name, value, allowed)
 
 

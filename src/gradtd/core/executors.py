@@ -151,7 +151,7 @@ class _Waiting:
 
 
 def _some(work: Callable[[Piece], Done], pieces: Sequence[Piece]) -> tuple[list[Done], float]:
-    """Run pieces until all are done or enough time has passed; returns their results, and the longest time."""
+    """Run pieces until all are done or enough time has passed. Returns their results and the longest time."""
     done: list[Done] = []
     longest, began = 0.0, time.perf_counter()
     for piece in pieces:
@@ -169,14 +169,14 @@ def _some(work: Callable[[Piece], Done], pieces: Sequence[Piece]) -> tuple[list[
 
 
 def n_threads(threads: int | None, name: str = "threads") -> int:
-    """The number of threads, validated; by default one for each core available to this process."""
+    """The number of threads, validated. By default, one for each core available to this process."""
     if threads is not None:
         return checks.whole_number(name, threads, 1)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def for_each(work: Callable[[int], None], pieces: int, threads: int, progress: Progress | None = None) -> None:
-    """Run pieces 0, 1, ... on threads; the first one runs alone, so that code is compiled only once."""
+    """Run pieces 0, 1, ... on threads. The first one runs alone, so that code is compiled only once."""
     executor = ThreadExecutor(threads)
     done = 0
     for some in (range(1), range(1, pieces)):

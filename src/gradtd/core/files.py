@@ -73,7 +73,7 @@ def replace_file(path: Path, write: Callable[[BinaryIO], Any]) -> Path:
 
 
 def write_text(path: Path, text: str) -> Path:
-    """Write a text; readers see either the old file or the new one."""
+    """Write a text. Readers see either the old file or the new one."""
     return replace_file(path, lambda file: file.write(text.encode()))
 
 
@@ -150,13 +150,13 @@ def open_file(path: Path) -> BinaryIO:
 
 
 def read_file(path: Path) -> bytes:
-    """The whole content of a file; pipes and devices are refused."""
+    """The whole content of a file. Pipes and devices are refused."""
     with open_file(path) as file:
         return file.read()
 
 
 def open_own(path: Path, mode: str) -> BinaryIO:
-    """Open a file that gradtd created under this name; links and pipes placed by other users are refused."""
+    """Open a file that gradtd created under this name. Links and pipes placed by other users are refused."""
     try:
         file = open(path, mode, buffering=0, opener=_open_no_link)  # noqa: SIM115
     except OSError as error:
@@ -194,7 +194,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def write_arrays(path: Path, arrays: Arrays, header: Mapping[str, Any] | None = None) -> Path:
-    """Write arrays and a header as one file that `read_arrays` reads; the header contains a checksum of everything."""
+    """Write arrays and a header as one file that `read_arrays` reads. The header contains a checksum of everything."""
     assert not any(array.dtype.hasobject for array in arrays.values()), "NumPy would pickle them"
     told = dict(header or {})
     told[CHECKSUM] = checksum(told, arrays)
@@ -214,7 +214,7 @@ def checksum(header: Mapping[str, Any], arrays: Arrays) -> str:
 
 
 def read_arrays(path: Path) -> tuple[dict[str, Any], Arrays]:
-    """The header and the arrays of a file; call it inside `reading`, which explains errors.
+    """The header and the arrays of a file. Call it inside `reading`, which explains errors.
 
     No array is allocated before the file is known to contain that many bytes. Our files are not compressed, so their
     content is no larger than the file.
@@ -238,7 +238,7 @@ def read_arrays(path: Path) -> tuple[dict[str, Any], Arrays]:
 
 
 def read_if_whole(path: Path) -> tuple[dict[str, Any], Arrays] | None:
-    """The header and the arrays of a stored file. None if there is none, or it is damaged."""
+    """The header and the arrays of a stored file. None if there is no file or the file is damaged."""
     if not path.exists():
         return None
     try:
@@ -294,7 +294,7 @@ def writing(folder: str | Path, what_to_do: str = "", what: str = "") -> Iterato
 
 @contextmanager
 def reading(path: str | Path, what: str) -> Iterator[None]:
-    """Turn any error in reading a file into one sentence; ``what`` says what the file should be."""
+    """Turn any error in reading a file into one sentence. ``what`` says what the file should be."""
     try:
         yield
     except InputError:

@@ -15,7 +15,7 @@ _SMALL = 2**26
 
 
 class BeyondMemory(InputError):
-    """A request does not fit into memory; reading stops at once."""
+    """Raised if a request does not fit into memory. Reading stops at once."""
 
 
 def refuse_beyond_memory(needed: float, what: str, advice: str) -> None:
@@ -44,7 +44,7 @@ def _of_machine() -> int | None:
 
 
 def _of_group(folder: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """Memory left under the container's limit; cached files can be released, so they do not count."""
+    """Memory left under the container's limit. Cached files can be released, so they do not count."""
     for limit, used, stat, cached in (
         ("memory.max", "memory.current", "memory.stat", "inactive_file"),
         ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat", "total_inactive_file"),

@@ -63,13 +63,13 @@ def stage(progress: StageProgress | None, what: str) -> Progress | None:
 
 
 def announce(text: str | None) -> None:
-    """Show in the bar what the work is waiting for, such as the compiler; None clears it."""
+    """Show in the bar what the work is waiting for, such as the compiler. None clears the text."""
     for bar in list(_shown):
         bar.announce(text)
 
 
 class Display(Protocol):
-    """Something that can show a bar."""
+    """An object that can show a bar."""
 
     def show(self, label: str, done: float, total: float | None) -> None: ...
 

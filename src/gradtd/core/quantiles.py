@@ -43,7 +43,8 @@ def normal(chance: float) -> float:
 
 
 def boundary(episodes: float, level: float) -> float:
-    """The half-width of an asymptotic confidence sequence in standard errors: it holds at every look at growing data.
+    """The half-width of an asymptotic confidence sequence in standard errors, which holds at every look at growing
+    data.
 
     With t episodes whose influences have standard deviation s the sequence is (Waudby-Smith, Arbour, Sinha, Kennedy and
     Ramdas, arXiv 2103.06476, theorem 2.2)

@@ -123,7 +123,7 @@ class ResultsFolder:
 
 
 def _half_made(name: str) -> bool:
-    """Whether a file with this name can be left by a process that was killed right after it created the folder."""
+    """Whether a file with this name can remain from a process that was killed right after it created the folder."""
     return name == LOCK or (name.startswith(f".{MANIFEST}.") and is_part(name))
 
 

@@ -43,7 +43,7 @@ def write_card(
     period: str = "",
     command: str = "",
 ) -> Path:
-    """Write an evaluation card: ``path`` (.html), and the same content as JSON next to it (.json).
+    """Write an evaluation card to ``path`` (.html), and the same content as JSON next to it (.json).
 
     Returns the path of the page. The card contains the question, the data with their digests, the assumptions and how
     each was checked, the value, interval and verdict, what a log cannot show, the versions, the command, and lines for
@@ -131,7 +131,7 @@ def content(
 
 
 def _described(path: Path) -> dict[str, Any]:
-    """A file's name, size and digest; for a folder, those of all its files in the order of their names."""
+    """A file's name, size and digest. For a folder, those of all its files in the order of their names."""
     if not path.is_file() and not path.is_dir():
         raise InputError(f"The data of the card do not exist or are not a file: {str(path)!r}.")
     digest, size = sha256(), 0

@@ -252,7 +252,7 @@ MOST_OF_A_PAIR = 24
 
 
 def differences_figure(comparison: Comparison) -> Any:
-    """Every difference with its interval, if it has one; unusable ones are grey and hollow."""
+    """Draw every difference with its interval, if it has one. Unusable differences are grey and hollow."""
     rows = [row for row in comparison.differences if row.low is not None]
     figure, axes = canvas(f"Paired differences, {comparison.level:.0%} intervals")
     figure.set_size_inches(7.6, min(4.2, 1.6 + 0.4 * len(rows)))

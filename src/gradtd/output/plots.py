@@ -70,7 +70,7 @@ def mean_and_error(values: Floats) -> tuple[Floats, Floats]:
 
 
 def styled(curves: Mapping[str, Floats]) -> list[Curve]:
-    """Curves with their algorithms' colours; several settings of Impression GTD get shades of its blue."""
+    """Curves with their algorithms' colours. Several settings of Impression GTD get shades of its blue."""
     family = [label for label in curves if label.startswith("Impression GTD ") and "=" in label]
     shades = dict(zip(family, _shades(len(family)), strict=True))
     return [
@@ -114,7 +114,7 @@ def paper_figure(
     ceiling: float | None = None,
     cut: float = 0.0,
 ) -> Any:
-    """Draw a figure of the reproduction to files; ``shift`` is subtracted from a curve first. Returns the axes.
+    """Draw a figure of the reproduction to files. ``shift`` is first subtracted from each curve. Returns the axes.
 
     Values above ``ceiling`` or below ``cut`` are not shown.
     """
@@ -136,7 +136,7 @@ def paper_figure(
 def sensitivity_figure(
     sweeps: Mapping[str, Mapping[str, Any]], paths: Sequence[Path], *, title: str, metric: str
 ) -> Any:
-    """Final error against the step-size, one line per algorithm; divergence is marked at the ceiling."""
+    """Draw the final error against the step-size, one line per algorithm. Divergence is marked at the ceiling."""
     figure, axes = canvas(title)
     for label, sweep in sweeps.items():
         colour = OWN_COLOUR.get(label, "#000000")
@@ -228,7 +228,7 @@ def show_figure(figure: Any, path: str | Path | None = None) -> Any:
 
 
 def save(figure: Any, path: Path) -> None:
-    """Write a figure to a file; the same figure gives the same bytes."""
+    """Write a figure to a file. The same figure gives the same bytes."""
     import matplotlib
 
     with matplotlib.rc_context({"svg.hashsalt": "gradtd"}):
@@ -254,7 +254,7 @@ class Line(NamedTuple):
 
 
 def sensitivity_curves(lines: Sequence[Line], name: str, metric: str, *, title: str) -> Any:
-    """The error against a hyper-parameter, one line per algorithm; a cross where a run diverged."""
+    """Draw the error against a hyper-parameter, one line per algorithm. A cross marks runs that diverged."""
     figure, axes = canvas(title)
     colours = [COLOURS[k % len(COLOURS)] for k in range(len(lines))]
     for colour, line in zip(colours, lines, strict=True):

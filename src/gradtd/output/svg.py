@@ -24,7 +24,7 @@ PHONE = 4.2
 
 
 class Picture(str):
-    """The data URL of an image; ``tall`` is the version for narrow screens, if there is one."""
+    """The data URL of an image. ``tall`` is the version for narrow screens, if there is one."""
 
     tall = ""
 
@@ -72,7 +72,7 @@ def _put_below(figure: Any, legend: Any) -> None:
 
 
 def svg(figure: Any) -> str:
-    """A figure as SVG; the same figure gives the same text."""
+    """A figure as SVG. The same figure gives the same text."""
     import matplotlib
 
     buffer = io.StringIO()

@@ -91,7 +91,7 @@ class Result:
         return f"{self.algorithm}({settings})" if settings else self.algorithm
 
     def table(self, metric: str | None = None, at: Sequence[int] | None = None) -> Table:
-        """The metric's mean and standard error over runs, one row per step, at some of the snapshots.
+        """The metric's mean and standard error over runs, one row per snapshot.
 
         Parameters
         ----------
@@ -123,7 +123,7 @@ class Result:
         )
 
     def step_sizes(self, places: Any = slice(None)) -> list[float]:
-        """The median over runs of the step-size at snapshots; NaN before the first update."""
+        """The median over runs of the step-size at snapshots. NaN before the first update."""
         columns = np.atleast_2d(self.alphas)[:, places].T
         return [float(np.median(known)) if (known := column[~np.isnan(column)]).size else np.nan for column in columns]
 
@@ -152,7 +152,7 @@ class Result:
         )
 
     def plot(self, path: str | Path | None = None, metric: str = "rmsve", *, log: bool = False) -> Any:
-        """Draw the metric's mean over runs with its 95 % interval; shown in a notebook. Returns the axes.
+        """Draw the metric's mean over runs with its 95 % interval. A notebook shows the plot. Returns the axes.
 
         Parameters
         ----------
@@ -205,7 +205,7 @@ class Result:
         return [] if traces.finite else [traces.note]
 
     def _default_metric(self) -> str | None:
-        """The default metric; None without a problem, or if the problem's values are infinite."""
+        """The default metric. None without a problem, or if the problem's values are infinite."""
         if not isinstance(self.source, Problem):
             return None
         try:

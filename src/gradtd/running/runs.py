@@ -101,7 +101,7 @@ def run(
     compile: bool | None = None,
     **hyper: Any,
 ) -> Result:
-    """Run one algorithm on a problem for many seeds; run r of a seed sees the same data for every algorithm.
+    """Run one algorithm on a problem for many seeds. Run r of a seed sees the same data for every algorithm.
 
     A run whose buffers never fill keeps its initial weights. If that happens in all runs, gradtd raises an error.
 
@@ -261,7 +261,7 @@ def _refuse_passes(session: Session, passes: int) -> None:
 
 
 def snapshot_steps(snapshots: Steps, steps: int) -> Integers:
-    """The steps after which weights are recorded, checked; by default a hundred of them."""
+    """The steps after which weights are recorded, checked. By default, a hundred of them."""
     if snapshots is None:
         return np.unique(np.ceil(np.linspace(steps / 100, steps, 100)).astype(np.int64))
     if not isinstance(snapshots, Iterable):

@@ -35,7 +35,7 @@ def _bytes(arrays: Mapping[str, Any]) -> int:
 
 
 class Session:
-    """A rule with its hyper-parameters, ready to run; shared parts are created once.
+    """A rule with its hyper-parameters, ready to run. Shared parts are created once.
 
     ``n_steps`` is the number of steps of a run, 0 if unknown. ``block`` is the number of steps that count as one
     episode, if the problem has no episodes and the user gives no block.

@@ -82,7 +82,7 @@ class Setup:
 
 
 def set_up(algorithm: Algorithm, given: Mapping[str, Any], *, n_steps: int, block: int | None = None) -> Setup:
-    """Check and complete the hyper-parameters; ``block`` is the problem's block, if any."""
+    """Check and complete the hyper-parameters. ``block`` is the problem's block, if any."""
     hyper = _completed(algorithm, given, block)
     batch = hyper.get("batch_size", 0)
     m1, m2 = hyper.get("m1", batch), hyper.get("m2", batch)

@@ -57,7 +57,7 @@ NUMBERS = tuple(_CHECK_COLUMNS)
 
 
 def checked_column(name: str, label: str, values: Any, steps: int) -> Floats:
-    """One checked number per step; a single number applies to all steps."""
+    """One checked number per step. A single number applies to all steps."""
     if name == "discount" and values is None:
         discount_number(label, values)
     column = checks.number_a_step(label, values, steps)
@@ -86,7 +86,8 @@ def checked_table(name: str, values: Any, steps: int, names: Sequence[str]) -> F
 
 
 def ends_of_many(terminated: Any, truncated: Any, steps: int) -> tuple[Any, Any]:
-    """Masks of the steps that terminate and of those that are truncated, or None if not given."""
+    """Masks of the steps that terminate and of those that are truncated. A mask that was not given is False
+    everywhere."""
     found = []
     for name, values in (("terminated", terminated), ("truncated", truncated)):
         if values is None:
@@ -152,7 +153,7 @@ class EpisodeCounter:
         self.counts[EPISODE], self.counts[OVER], self.label, self.labelled = number, over, label, labelled
 
     def begin_step(self, episode: int | None) -> None:
-        """Begin a step; ``episode`` is the user's number of its episode, if given."""
+        """Begin a step. ``episode`` is the user's number of the step's episode, if given."""
         if episode is not None:
             self._check(episode)
             goes_on = self.labelled and episode == self.label

@@ -37,7 +37,7 @@ def may_have_lanes(runs: int, n_features: int) -> bool:
 
 
 class Grouping:
-    """Creates the groups of a queue; kernels and memory for lanes are created once."""
+    """Creates the groups of a queue. Kernels and memory for lanes are created once."""
 
     def __init__(self, n_features: int, compile: bool | None) -> None:
         self.n_features, self.compile = n_features, compile
@@ -45,7 +45,7 @@ class Grouping:
         self._stacks: dict[tuple[int, ...], tuple[Stack, list[int]]] = {}
 
     def groups(self, runs: list[OnlineRun], arguments: list[tuple[Any, ...]], threads: int) -> list[Group]:
-        """The groups of these runs; with ``threads`` 0, no runs learn together."""
+        """The groups of these runs. With ``threads`` 0, no runs learn together."""
         alike: dict[Any, list[int]] = {}
         for i, (run, one) in enumerate(zip(runs, arguments, strict=True)):
             driver = driver_of(run.session.setup.algorithm, run.session.drawing)

@@ -43,7 +43,7 @@ def as_bytes(records: NDArray[Any]) -> NDArray[Any]:
 
 
 def resized(array: NDArray[Any], length: int, used: int) -> NDArray[Any]:
-    """A copy of the array with a different length; the used part is kept."""
+    """A copy of the array with a different length. The used part is kept."""
     new = np.zeros((length, *array.shape[1:]), array.dtype)
     new[:used] = array[:used]
     return new
@@ -87,7 +87,7 @@ class GrowingRows:
         return SparseRows(self._data, self._indices, self._begin, self.n_features)
 
     def put(self, rows: SparseRows) -> None:
-        """Append rows; the capacity must suffice."""
+        """Append rows. The capacity must suffice."""
         count, begin = len(rows.begin) - 1, self.used
         end = begin + len(rows.data)
         self._data[begin:end], self._indices[begin:end] = rows.data, rows.indices
@@ -123,7 +123,7 @@ class GrowingRows:
         self._begin[self.size + 1 :] = self.used
 
     def keep(self, rows: SparseRows) -> None:
-        """Replace all rows by these."""
+        """Replace all rows by the given ones."""
         self.keep_only(np.zeros(0, np.int64))
         self.grow(len(rows.begin) - 1, len(rows.data))
         self.put(rows)

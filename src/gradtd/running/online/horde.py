@@ -172,7 +172,7 @@ class Horde(OnlineLearner):
         terminated: Any = None,
         truncated: Any = None,
     ) -> Horde:
-        """Take many steps in order, given as tables (steps, features); returns the horde.
+        """Take many steps in order, given as tables (steps, features). Returns the horde.
 
         ``reward``, ``rho`` and ``discount`` are a number or one entry per step, a mapping of these by demon, or a table
         (steps, demons).
@@ -228,7 +228,7 @@ class Horde(OnlineLearner):
 
     @property
     def diverged_at(self) -> dict[str, int]:
-        """The step at which a demon diverged, -1 if it did not."""
+        """The step at which each demon diverged, -1 if it did not."""
         with self._lock:
             self._queue.work_off()
         return {name: run.diverged_at for name, run in zip(self._names, self._queue.runs, strict=True)}

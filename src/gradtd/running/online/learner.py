@@ -251,7 +251,7 @@ class Learner(WatchedLearner):
         terminated: Any = None,
         truncated: Any = None,
     ) -> Learner:
-        """Take many steps in order; returns the learner.
+        """Take many steps in order. Returns the learner.
 
         Rows are tables (steps, features); other arguments have one entry per step or one number for all. A step starts
         in the next observation of the previous step, unless that step ended an episode. With ``sparse=True``, rows are
@@ -290,7 +290,7 @@ class Learner(WatchedLearner):
                 )
 
     def partial_fit(self, stream: Stream) -> Learner:
-        """Take all steps of a stream, a part of a log; returns the learner.
+        """Take all steps of a stream that is a part of a log. Returns the learner.
 
         Its first step continues the latest episode unless that ended with discount 0. If the log was cut after a
         truncated episode, call `new_episode` first. Sparse features stay sparse, and so do their traces, unless the
@@ -325,7 +325,7 @@ class Learner(WatchedLearner):
 
     @property
     def theta(self) -> Floats:
-        """The weights, or their average if one is reported; the initial weights before learning starts."""
+        """The weights, or their average if the average is reported. Before learning starts, the initial weights."""
         with self._lock:
             return self._thetas()[0]
 

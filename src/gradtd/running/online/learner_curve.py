@@ -48,7 +48,7 @@ def page(title: str, standing: Standing, figure: Any | None) -> str:
 
 
 def start_row(queue: Any) -> Floats | None:
-    """The mean features at the starts of the stored episodes; None without steps."""
+    """The mean features at the starts of the stored episodes. None without steps."""
     window, rows = queue.runs[0].window, queue.rows
     if rows is None or not window.size or not isinstance(rows.table, np.ndarray):
         return None

@@ -93,7 +93,7 @@ class OnlineLearner:
             self._queue.episodes.cut()
 
     def save(self, path: str | Path) -> None:
-        """Write everything to one .npz file, without pickle; a loaded learner continues exactly."""
+        """Write everything to one .npz file, without pickle. A loaded learner continues exactly."""
         self._save(path, {}, {})
 
     def _save(self, path: str | Path, more: dict[str, Any], arrays: Arrays) -> None:
@@ -259,7 +259,7 @@ def _unpickled(kind: Any, contents: saving.Contents, threads: int, compile: bool
 
 
 def put_stream(queue: StepQueue, stream: Stream, numbers: NDArray[np.float64]) -> None:
-    """Learn from a part of a log; ``numbers`` holds reward, discount and rho, (3, steps, runs)."""
+    """Learn from a part of a log. ``numbers`` holds reward, discount and rho, (3, steps, runs)."""
     queue.work_off()
     given_sparse = not isinstance(stream.features, np.ndarray)
     queue.take_kind(stream.features.dtype == np.float32)
@@ -283,7 +283,7 @@ def put_stream(queue: StepQueue, stream: Stream, numbers: NDArray[np.float64]) -
 def put_many(
     queue: StepQueue, tables: list[NDArray[Any]], numbers: NDArray[np.float64], over: NDArray[np.bool_]
 ) -> None:
-    """Learn from consecutive steps; ``over`` marks steps that end an episode."""
+    """Learn from consecutive steps. ``over`` marks steps that end an episode."""
     queue.work_off()
     queue.take_kind(all(table.dtype == np.float32 for table in tables))
     sparse = isinstance(queue.store(False), SparseTable)

@@ -209,7 +209,7 @@ class StepQueue:
             raise RuntimeError("a checked step was refused")
 
     def try_put(self, cut: int) -> bool:
-        """`put` for numbers that compiled code checks; False if it refuses them."""
+        """`put` for numbers that compiled code checks. Returns False if compiled code refuses them."""
         self._pack_rows()
         code = self._put(self._shared.address(), cut)
         if code == FULL:
@@ -232,7 +232,7 @@ class StepQueue:
         return DONE if code in (TRACES_FULL, NEWS) else code
 
     def guarded(self, kernel: Plain, *arguments: Any) -> int:
-        """Call compiled code; after an error in it, the state is no longer valid."""
+        """Call compiled code. After an error in it, the state is no longer valid."""
         try:
             return int(kernel(*arguments))
         except BaseException as error:
@@ -271,7 +271,7 @@ class StepQueue:
             self.hear()
 
     def _learn(self) -> bool:
-        """Whether every run has processed the queue; False if one needs memory for its traces."""
+        """Whether every run has processed the queue. False if a run needs memory for its traces."""
         pieces = [(group, k, len(group.runs)) for group in self.groups for k in [0]]
         if self.waiting >= _WORTH_A_THREAD and self._compiled and min(self.threads, len(self.runs)) > 1:
             self._pool = self._pool or ThreadPoolExecutor(self.threads)

@@ -44,7 +44,7 @@ def run_online(
     plot: bool | str | Path = False,
     checkpoint: str | Path | None = None,
 ) -> Course:
-    """Run a learner in an environment or on a stream for a number of steps; returns its course.
+    """Run a learner in an environment or on a stream for a number of steps. Returns the learner's course.
 
     Parameters
     ----------

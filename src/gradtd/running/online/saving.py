@@ -192,7 +192,7 @@ def _fixed(run: OnlineRun) -> Arrays:
 
 
 def _arrays_of(name: str, field: Any) -> Arrays:
-    """The stored content of a vector; empty if the vector is cleared between updates."""
+    """The stored content of a vector. Empty if the vector is cleared between updates."""
     if isinstance(field, Cleared):
         return {}
     if isinstance(field, np.ndarray):

@@ -1,4 +1,4 @@
-"""Sparse rows of features for windows of steps; the counterpart of `window.Rows`."""
+"""Sparse rows of features for windows of steps. `window.Rows` does the same for dense rows."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class SparseTable(GrowingRows):
         return (len(self._begin) - 2 - self.size) // 2
 
     def add(self, block: SparseRows, first: int, windows: Sequence[Window]) -> Integers:
-        """Store these rows and return their positions; row ``first`` starts the earliest new step."""
+        """Store the given rows and return their positions. Row ``first`` starts the earliest new step."""
         latest = int(self.counts[LATEST])
         rows = len(block.begin) - 1
         new = np.arange(rows)
@@ -130,7 +130,7 @@ class SparseTable(GrowingRows):
         self._stage_of(self.staged.indices.shape[1], np.float64)
 
     def keep(self, rows: SparseRows) -> None:
-        """Replace all rows by these."""
+        """Replace all rows by the given ones."""
         super().keep(rows)
         self.counts[LATEST] = -1
         self.version += 1

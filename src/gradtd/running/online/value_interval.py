@@ -81,7 +81,7 @@ def intervals_of(given: Any, sparse: Any) -> bool:
 
 
 class EpisodeMoments:
-    """The moments of one run; its state is in arrays, which are also saved to files."""
+    """The moments of one run. Their state is in arrays, which are also saved to files."""
 
     def __init__(self, n_features: int) -> None:
         d = n_features
@@ -154,7 +154,7 @@ class EpisodeMoments:
         self.ratios[2] += steps["rho"][rest].sum()
 
     def _add_whole(self, reward: Floats, x: Floats, change: Floats, weighted: Floats, begin: Integers) -> None:
-        """Add complete episodes; the first one may have begun earlier."""
+        """Add complete episodes. The first one may have begun earlier."""
         moved = (reward + change @ self.theta)[:, None] * weighted
         g, starts = np.add.reduceat(moved, begin - begin[0], axis=0), x[begin]
         if self.counts[1] >= 0:
@@ -174,7 +174,7 @@ class EpisodeMoments:
             self._add_ratios(np.zeros(1))
 
     def _add_ratios(self, sums: Floats) -> None:
-        """Add the ratios of finished episodes; the first one may have begun earlier."""
+        """Add the ratios of finished episodes. The first one may have begun earlier."""
         sums[0] += self.ratios[2]
         self.ratios[:] = self.ratios[0] + sums.sum(), self.ratios[1] + sums @ sums, 0.0
 

@@ -45,7 +45,7 @@ class WatchedLearner(OnlineLearner):
             window.recent = min(RECENT, 2**19 // self.n_features)
 
     def _look(self) -> None:
-        """Run the monitor if it is due."""
+        """Run the monitor if a check is due."""
         queue = self._queue
         if queue.seen >= queue.pause_at:
             try:
@@ -175,14 +175,14 @@ MOST_KEPT = 10_000
 
 
 class Kept(NamedTuple):
-    """The weights after some steps."""
+    """The weights after a number of steps."""
 
     seen: int
     theta: Floats
 
 
 class Monitor:
-    """Monitors one run; ``look_at`` is the step of the next check."""
+    """Monitors one run. ``look_at`` is the step of the next check."""
 
     def __init__(self, n_features: int) -> None:
         self.kept: list[Kept] = []
@@ -309,7 +309,7 @@ class Whitening:
         return tuple(np.concatenate(part, axis=1 if i == 2 else 0) for i, part in enumerate(parts))
 
     def fix(self, rows: Floats) -> None:
-        """Find the map from these rows."""
+        """Compute the map to whitened features from these rows."""
         size, basis = np.linalg.eigh(rows.T @ rows / len(rows))
         if size[-1] <= 0:
             raise InputError("whiten=True needs features that are not all 0 in the first steps.")

@@ -221,7 +221,7 @@ class Window:
 
 
 class Rows:
-    """The feature rows of windows of steps; consecutive steps share a row.
+    """The feature rows of windows of steps. Consecutive steps share a row.
 
     ``counts`` holds the number of rows and the row that the latest step led to. The next step begins there if its
     features are the same. Compiled code also updates ``counts``.
@@ -256,7 +256,7 @@ class Rows:
         return (len(self.table) - self.size) // 2
 
     def add(self, block: Floats, first: int, windows: Sequence[Window]) -> Integers:
-        """Store these rows and return their positions; row ``first`` starts the earliest new step."""
+        """Store the given rows and return their positions. Row ``first`` starts the earliest new step."""
         latest = int(self.counts[LATEST])
         new = np.arange(len(block))
         if latest >= 0 and self.table[latest].tobytes() == block[first].tobytes():
@@ -275,7 +275,7 @@ class Rows:
         self._resize(self.table.astype(np.float64))
 
     def keep(self, features: Floats) -> None:
-        """Replace all rows by these."""
+        """Replace all rows by the given ones."""
         self._resize(resized(features, max(len(self.table), roomy(len(features))), len(features)))
         self.counts[ROWS], self.counts[LATEST] = len(features), -1
 
@@ -295,7 +295,7 @@ class Rows:
 
 
 def places_of_used(rows: int, windows: Sequence[Window]) -> tuple[Integers, Integers]:
-    """The rows that windows still need and their new positions; updates the steps of the windows."""
+    """The rows that windows still need and their new positions. The steps of the windows are updated."""
     used = np.zeros(rows, bool)
     for window in windows:
         window.drop_the_rest(0)

@@ -69,7 +69,7 @@ def _with_parameters(name: str, table: Any) -> Iterator[str]:
 
 
 def settings_of(problems: Iterable[str], given: Any, own: Mapping[str, Algorithm] | None = None) -> list[Setting]:
-    """All settings, sorted and without duplicates; ``own`` holds custom rules."""
+    """All settings, sorted and without duplicates. ``own`` holds custom rules."""
     if not isinstance(given, Mapping) or not given:
         raise InputError(f"algorithms must be a table with one entry for each, such as [algorithms.td]; got {given!r}.")
     labels = list(problems)
@@ -96,7 +96,7 @@ def _order(setting: Setting) -> tuple[Any, ...]:
 
 
 def _count(rule: Algorithm, table: Any) -> int:
-    """The number of settings that a table of hyper-parameters describes, after checking it."""
+    """Check a table of hyper-parameters, and count the settings that it describes."""
     if not isinstance(table, Mapping):
         raise InputError(
             f"algorithms.{rule.name} must be a table of hyper-parameters, for example alpha = [0.1, 0.2]; "

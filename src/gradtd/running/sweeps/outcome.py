@@ -213,7 +213,7 @@ def _scores(rows: list[Row], best: str) -> dict[tuple[str, str], tuple[float, in
 
 
 def _varied(scores: Mapping[tuple[str, str], Any]) -> list[str]:
-    """Hyper-parameters that take several numbers in some algorithm."""
+    """Hyper-parameters that take several numbers in at least one algorithm."""
     taken: dict[tuple[str, str], set[float]] = {}
     for algorithm, hyper in scores:
         for name, value in json.loads(hyper).items():

@@ -147,7 +147,7 @@ class Sweep:
         scheduler: str | None = None,
         progress: bool | Progress | None = None,
     ) -> Swept:
-        """Run the sweep in a folder, skipping finished units; returns the tables.
+        """Run the sweep in a folder, skipping finished units. Returns the tables.
 
         Parameters
         ----------
