@@ -115,7 +115,8 @@ class Equations(ABC):
         """The sums per piece under every solution."""
 
     def visits(self, columns: Integers) -> tuple[Floats, Floats] | None:
-        """The visits of these columns and the sums of their ratios, if every step has exactly one of them."""
+        """The number of visits of each given column and the sum of the ratios there, if every step has exactly one of
+        the columns."""
         return None
 
     def own_sums(self) -> FitSums | None:

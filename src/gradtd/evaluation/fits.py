@@ -1,4 +1,4 @@
-"""LSTD on some columns of the widest table: the solution, and a fit with the influence of every piece."""
+"""LSTD on a subset of the columns of the widest table: the solution, and a fit with the influence of every piece."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _scaled(psi: Floats) -> Floats:
 
 
 class Solution(NamedTuple):
-    """The equations solved on some columns.
+    """The solution of the equations on a subset of the columns.
 
     ``theta`` are the weights of the columns, then of columns of the time; ``left`` = A^-T mean phi_0;
     ``bias`` is the jackknife bias, ``rank`` is the number of directions, and ``missing`` are the weights of the
@@ -199,7 +199,7 @@ class Basis(NamedTuple):
     mix: Floats
 
     def along(self, vectors: Floats) -> Floats:
-        """Vectors (along the last axis) in these directions."""
+        """Express vectors, which are on the last axis, in these directions."""
         plain = vectors[..., columns_as_slice(self.first)]
         if not len(self.rest):
             return plain
@@ -207,11 +207,11 @@ class Basis(NamedTuple):
         return np.concatenate([plain, mixed], axis=-1)
 
     def turned(self, matrix: Floats) -> Floats:
-        """A matrix in these directions, on both sides."""
+        """Express a matrix in these directions, on both sides."""
         return self.along(self.along(matrix).T).T
 
     def back(self, weights: Floats, n_columns: int) -> Floats:
-        """Weights of the columns, from those of the directions."""
+        """Convert weights of the directions to weights of the columns."""
         made, n = np.zeros(n_columns), len(self.first)
         made[self.first], made[self.rest] = weights[:n] + self.mix @ weights[n:], self.turn @ weights[n:]
         return made

@@ -127,7 +127,7 @@ def _rows(made: _Answer, decision: Decision, settings: Settings) -> tuple[Estima
 
 
 def _of_moments(sums: Moments, columns: Integers, n_steps: float, error: float) -> LeastSquares:
-    """The equations of some columns, means over steps."""
+    """The equations of a subset of the columns, as means over steps."""
     pick = np.ix_(columns, columns)
     A, b = sums.A.sum(axis=0)[pick] / n_steps, sums.b.sum(axis=0)[columns] / n_steps
     start = sums.starts.sum(axis=0)[columns] / sums.pieces.sum()
@@ -349,7 +349,7 @@ def _n_states(job: Job) -> int:
 
 
 def _weights_of(job: Job, rung: str, theta: Floats) -> tuple[Floats, Features, tuple[str, ...]]:
-    """Weights of a rung's features, these features, and notes about them."""
+    """The weights of a rung's features, the features, and notes about them."""
     assert job.features is not None
     design = job.design
     if job.chooser is not None:

@@ -37,7 +37,7 @@ def log_stream(
     behaviour: GivenPolicy | None = None,
     **reading: Any,
 ) -> Stream:
-    """A log as the `gradtd.Stream` that `learn`, `Learner.partial_fit` and the theory accept.
+    """Turn a log into the `gradtd.Stream` that `learn`, `Learner.partial_fit` and the theory accept.
 
     Parameters
     ----------

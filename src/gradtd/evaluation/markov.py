@@ -136,7 +136,7 @@ def _often(code: Integers) -> Floats:
 
 
 def _left(columns: Floats, group: Integers, known: Any) -> Floats:
-    """Residuals of these columns after regression on the observation and the action."""
+    """Residuals of the given columns after regression on the observation and the action."""
     count = np.bincount(group)
     if known is None:
         means = np.stack([np.bincount(group, column) / count for column in columns.T], axis=1)

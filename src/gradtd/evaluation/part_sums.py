@@ -83,7 +83,7 @@ class Job:
 
 @dataclass
 class PartSums:
-    """The sums of some episodes: what the diagnostics need, and moments by group or the steps themselves.
+    """The sums of a part of the log: what the diagnostics need, and moments by group or the steps themselves.
 
     ``starts`` contains sums of start features, followed by sums of ones, by group of episodes and by group of starts.
     """
@@ -161,7 +161,7 @@ def add_starts(made: PartSums, steps: Steps, group: Integers, job: Job) -> None:
 
 
 class Reduction:
-    """Adds sums of neighbours, then those sums, in a fixed order, with few in memory at a time."""
+    """Adds sums in a fixed order: neighbouring parts first, then the results. Few sums are in memory at a time."""
 
     def __init__(self) -> None:
         self._waiting: list[tuple[int, int, PartSums]] = []

@@ -54,7 +54,7 @@ class SparseMoments:
         return Equations(A, self.b[:, :n], C, self.starts[:, :n], self.pieces.astype(np.float64), self.missing[:n])
 
     def columns(self, columns: Integers) -> tuple[Any, Any]:
-        """A and C of some columns."""
+        """A and C of a subset of the columns."""
         return self.A_total[columns][:, columns], self.C[columns][:, columns]
 
 
@@ -145,7 +145,7 @@ def _fit(name: str, sums: SparseMoments, system: _Plain | _Traced, columns: Inte
 
 
 class _Plain:
-    """The equations of some columns: sparse matrices, by tenth."""
+    """The equations of a subset of the columns: sparse matrices, by tenth."""
 
     def __init__(self, sums: SparseMoments, columns: Integers) -> None:
         self.A, self.b = [a[columns][:, columns] for a in sums.A], sums.b[:, columns]
@@ -207,7 +207,7 @@ def _read_time(blocks: StepBlocks, sums: SparseMoments, clock: Floats) -> _Time:
 
 
 def _timed(sums: SparseMoments, time: _Time, clock: Floats, plain: Solution) -> Solution:
-    """Add columns of the time: eliminating the other equations leaves those of the time.
+    """Add columns of the time. Eliminating the other equations leaves the equations of the time.
 
     Directions of the time within the span of the features are dropped. The jackknife bias is that of the features.
     """

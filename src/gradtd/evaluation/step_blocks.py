@@ -27,7 +27,8 @@ ELSEWHERE = " Set TMPDIR to a folder with enough space for the log."
 
 
 class Group(NamedTuple):
-    """The steps of some pieces with the tenth and the group of each; None means one group per piece."""
+    """The steps of a subset of the pieces, with the tenth and the group of each piece. None means one group per
+    piece."""
 
     steps: Steps
     tenth: Integers
@@ -43,7 +44,7 @@ class StepBlocks(Protocol):
         """All steps, in as few blocks as possible."""
 
     def of_tenths(self, tenths: Sequence[int] | None = None) -> Iterator[tuple[int, Steps]]:
-        """The steps of these tenths, or of all, with the number of the tenth."""
+        """Yield the steps of the given tenths, or of all, with the number of the tenth."""
 
     def first(self, n_steps: int) -> Steps:
         """The first whole pieces with about ``n_steps`` steps, in memory."""
@@ -130,7 +131,7 @@ class StepFile:
         self.n_steps = 0
 
     def add(self, block: Block) -> None:
-        """Store the steps of some episodes."""
+        """Store the steps of more episodes."""
         tenth = np.searchsorted(self._first, block.group // self.n_labels, "right") - 1
         for g in np.unique(tenth):
             self._waiting[g].append(take_pieces(block, np.flatnonzero(tenth == g)))

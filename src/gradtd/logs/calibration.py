@@ -103,7 +103,7 @@ def within(action: Integers | None, numbers: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class RowTable:
-    """The observations of some steps, as cells or as columns, and the actions taken."""
+    """The observations of a set of steps, as cells or as columns, and the actions taken."""
 
     state: Integers | None
     x: Floats
@@ -164,7 +164,7 @@ class RowTable:
         return self.wins(bet)
 
     def wins(self, bet: Callable[[Integers, Integers], Floats]) -> bool:
-        """Whether bets learned on either half win on the other."""
+        """Whether bets that are learned on one half of the steps and made on the other half win in total."""
         halves = self.halves()
         gains = [bet(*halves), bet(*halves[::-1])]
         logs = [np.log1p(np.multiply.outer(STAKES, gain)).sum(axis=1) for gain in gains]
@@ -172,8 +172,8 @@ class RowTable:
         return bool(capital > CAPITAL and np.concatenate(gains).mean() > LEAST_GAIN)
 
     def expected(self, numbers: Floats, some: NDArray[np.bool_]) -> Floats:
-        """Predictions of the numbers at the steps ``some`` from observation and action, each learned on the other
-        half."""
+        """Predictions of the numbers at the steps ``some`` from observation and action. Each is learned on the other
+        half of the steps."""
         found, wanted = np.zeros(numbers.shape), numbers.reshape(len(self), -1)
         action = np.zeros(len(self), np.int64) if self.action is None else self.action
         halves = self.halves()

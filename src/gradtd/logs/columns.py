@@ -182,7 +182,7 @@ class Facts:
         return self.order or other.order
 
     def are_logarithms(self, column: str) -> bool:
-        """Whether a column looks like log-probabilities: none above 0, some below."""
+        """Whether a column looks like log-probabilities: no number is above 0, and some numbers are below 0."""
         return column in self.below and column not in self.above
 
 

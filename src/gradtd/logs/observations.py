@@ -30,7 +30,7 @@ class _Extras:
             self.rows.append(rows)
 
     def append_to(self, observations: NDArray[Any], next_row: NDArray[np.uint32]) -> NDArray[Any]:
-        """Put the extra observations after those of the steps, in the order of their steps."""
+        """Append the extra observations to those of the steps, in the order of their steps."""
         if not self.steps:
             return observations
         steps = np.concatenate(self.steps)
@@ -51,7 +51,7 @@ class _Extras:
 def read_observations(
     table: Table, roles: Roles, steps: Steps, length: int, progress: Progress | None, notes: list[str]
 ) -> tuple[Any, NDArray[np.uint32]]:
-    """Read all observations, those of the steps first, and the row of each step's next observation."""
+    """Read all observations, those of the steps first. Also returns the row of each step's next observation."""
     now, after = roles.several["observation"], roles.several.get("next_observation", [])
     total = length * (2 if after else 1)
     report = progress or (lambda done, total: None)

@@ -57,7 +57,7 @@ class Part:
         return int(self.begins[-1] - self.begins[0])
 
     def batches(self, columns: Sequence[str], rows: int | None = None) -> Iterator[Any]:
-        """Read these columns as Arrow tables of limited size."""
+        """Read the given columns as Arrow tables of limited size."""
         first, last = int(self.begins[0]), int(self.begins[-1])
         for file, stretch in _opened(self.stretches):
             yield from _tables(file, stretch, first, last, columns, rows)

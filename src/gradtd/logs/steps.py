@@ -33,7 +33,8 @@ GOES_ON = "episode {episode} continues after its end"
 
 
 class NothingFollows(InputError):
-    """Raised if no row has a next observation. Other chunks may have some; ``notes`` are those of this chunk."""
+    """Raised if no row has a next observation. Other chunks may have next observations. ``notes`` are those of this
+    chunk."""
 
     def __init__(self, message: str, notes: Sequence[str] = ()) -> None:
         super().__init__(message)

@@ -194,7 +194,7 @@ class RealTarget:
         self.random = takes_two(self.target)
 
     def about(self, observations: Any, rows: Any) -> Iterator[tuple[slice, Floats, float]]:
-        """Yield the target's actions for these rows in pieces, one sample at a time, each with its weight."""
+        """Yield the target's actions for the given rows in pieces, one sample at a time. Each sample has a weight."""
         rng = np.random.default_rng([self.seed, 20232])
         for part in row_chunks(rows):
             seen = observations[rows[part]]

@@ -56,7 +56,8 @@ class LogFeatures:
     C: Any = None
 
     def weights(self, theta: Floats) -> Floats:
-        """Weights of the original features from those of the whitened ones; 0 for features that never occur."""
+        """Weights of the original features, computed from those of the whitened ones. They are 0 for features that
+        never occur."""
         found = original(self.W, theta)
         if self.used is None:
             return found
@@ -225,7 +226,7 @@ def since_start(begins: Integers, start: int, stop: int) -> Integers:
 
 
 class TimeRows(NamedTuple):
-    """Features t of the time, for some steps, with y = discount t_next - t and z = rho t."""
+    """Features t of the time for a chunk of steps, with y = discount t_next - t and z = rho t."""
 
     t: Floats
     y: Floats

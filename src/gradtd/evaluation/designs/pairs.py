@@ -215,14 +215,14 @@ class PairStateDesign:
         return Rows.stored(row, after, self.table, starts)
 
     def never(self, visits: Any) -> Any:
-        """The actions never taken in each state; ``visits`` counts the steps from every row."""
+        """The actions never taken in each state. ``visits`` counts the steps from every row."""
         taken = np.zeros(self.chances.shape, bool)
         by_action = np.asarray(visits).reshape(-1, self.kinds)[:, :-1] > 0
         np.logical_or.at(taken, self.inner.state_of_row, by_action)
         return ~taken
 
     def without(self, never: Any) -> Any:
-        """The table for a target that never makes these choices."""
+        """The table for a target that never takes the actions of the mask."""
         return _table(self.inner, self.chooser, without_never(self.chances, never))
 
 

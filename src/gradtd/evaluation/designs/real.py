@@ -144,7 +144,7 @@ def _polynomial(columns: int, most: int) -> Polynomial | None:
 
 
 def are_polynomials(features: Features) -> bool:
-    """Whether this is a fitted polynomial map of all columns, or of those that vary."""
+    """Whether the features are a fitted polynomial map of all columns, or of the columns that vary."""
     inner = features.inner if isinstance(features, Selected) else features
     return isinstance(inner, Polynomial) and inner.fitted
 

@@ -40,7 +40,7 @@ EXACT_REFIT = 1e-12
 
 
 class GroupSums(NamedTuple):
-    """Sums over some steps: of rho e y', rho r e and rho^2 |e|^2 |y|^2, with y = discount x' - x.
+    """Sums over a group of steps: of rho e y', rho r e and rho^2 |e|^2 |y|^2, with y = discount x' - x.
 
     e is x, or the trace of the step.
     """
@@ -170,7 +170,7 @@ def _matrices(A: Any, b: Any, square: Floats) -> list[GroupSums]:
 
 
 def _matrix(places: Integers, values: Floats, d: int) -> Any:
-    """The d x d matrix with these values at the sorted places i d + j."""
+    """The d x d matrix that has the given values at the sorted places i d + j."""
     from scipy.sparse import csr_array
 
     return csr_array((values, places % d, np.searchsorted(places, np.arange(d + 1) * d)), shape=(d, d))

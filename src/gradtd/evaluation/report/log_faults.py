@@ -81,7 +81,7 @@ class _Explained(NamedTuple):
         return cls(np.concatenate(columns, axis=1), np.asarray(log.reward)[some], np.asarray(log.episode)[some])
 
     def residual(self, rows: Integers, told: Integers) -> Floats:
-        """Residuals of these rows' rewards under regressions fitted to other rows."""
+        """Residuals of the given rows' rewards under regressions that were fitted to other rows."""
         y, d = self.reward[rows], self.x.shape[1]
         C, b, left = np.zeros((d, d)), np.zeros(d), np.empty(len(y))
         blocks = [slice(k, k + BLOCK) for k in range(0, len(y), BLOCK)]  # no copy of the whole table

@@ -58,7 +58,7 @@ class StepSums:
         return self.numbers[name]
 
     def add(self, other: StepSums) -> StepSums:
-        """Add the sums of other episodes to these."""
+        """Add the sums of other episodes."""
         self.top = other.top if self["steps"] == 0 else None
         self.numbers = {name: value + other.numbers[name] for name, value in self.numbers.items()}
         self.largest = {name: max(value, other.largest[name]) for name, value in self.largest.items()}
@@ -156,8 +156,8 @@ def effective_size(weights: Floats) -> float:
 def sum_steps(log: Log, found: Ratios, discount: Floats, begins: Integers, weights: Floats) -> StepSums:
     """The sums of a chunk of a log.
 
-    ``begins`` are the first steps of the independent pieces and the number of steps; ``weights`` the products of ratios
-    and discounts up to every step.
+    ``begins`` are the first steps of the independent pieces and the number of steps; ``weights`` are the products of
+    ratios and discounts up to every step.
     """
     rho = np.asarray(found.rho, np.float64)
     numbers, ratios = np.zeros(len(BY_STEP)), np.zeros((2, BINS))
