@@ -28,7 +28,7 @@ from gradtd.core.stream import StreamView
 
 
 class Stack(NamedTuple):
-    """Vectors of all lanes, (features, lanes); reward, discount and rho of the steps held, (steps, 3, lanes).
+    """Vectors of all lanes, (features, lanes), and reward, discount and rho of the steps held, (steps, 3, lanes).
 
     ``alike`` tells for each whether all lanes have the same number; then only the first is read. ``filled`` is the
     number of steps copied so far; it is reset when steps in the windows move.

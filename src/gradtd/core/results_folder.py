@@ -109,7 +109,7 @@ class ResultsFolder:
         return write_text(self.path(name), text)
 
     def write_table(self, name: str, columns: Mapping[str, Any]) -> Path:
-        """A tidy table as Parquet; the same numbers give the same bytes."""
+        """A tidy table as Parquet. The same numbers give the same bytes."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 

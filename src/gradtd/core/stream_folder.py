@@ -224,7 +224,7 @@ def open_stream(folder: str | Path) -> StoredStream:
 
 
 def _mapped(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-    """Memory-map an array whose file must have its exact size; changes stay in this process."""
+    """Memory-map an array whose file must have its exact size. Changes stay in this process."""
     if not np.prod(shape, dtype=object) and path.stat().st_size == 0:
         return np.zeros(shape, dtype)
     if path.stat().st_size != int(np.prod(shape, dtype=object)) * dtype.itemsize:
@@ -266,7 +266,7 @@ def _sparse(tables: dict[str, NDArray[Any]], n_columns: int) -> Any:
 
 
 def _check(tables: dict[str, NDArray[Any]], steps: NDArray[Any], sums: Any) -> int:
-    """Read everything once; returns the highest row that a step points to."""
+    """Read everything once. Returns the highest row that a step refers to."""
     digests = {name: hashlib.sha256() for name in (*tables, STEPS)}
     for name, table in tables.items():
         for piece in _pieces(table):

@@ -135,8 +135,8 @@ class Horde(OnlineLearner):
                 queue.episodes.cut()
 
     def _put_fast(self, phi: Any, phi_next: Any, numbers: tuple[Any, Any, Any], cut: int) -> bool:
-        """Take a step with rows in the stored form and numbers as floats or arrays, which compiled code checks; False
-        if it cannot."""
+        """Take a step with rows in the stored form and numbers as floats or arrays, which compiled code checks. Returns
+        False if that is impossible."""
         queue = self._queue
         rows = queue.rows
         if (

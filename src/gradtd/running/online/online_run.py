@@ -89,7 +89,7 @@ class OnlineRun:
         return drawn, sizes, *window.buffers.arrived.tolist(), int(run.rng[0]), int(run.clock["seen"][0])
 
     def note_episodes(self, table: Any) -> None:
-        """Add the steps since the last call to the moments, before the window drops them; ``table`` holds their
+        """Add the steps since the last call to the moments, before the window drops them. ``table`` holds their
         rows."""
         window, moments = self.window, self.moments
         new = 0 if moments is None else window.given - int(moments.counts[0])

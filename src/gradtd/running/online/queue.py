@@ -218,7 +218,7 @@ class StepQueue:
         return bool(code >= 0)
 
     def take(self, reward: float, discount: float, rho: float, cut: int) -> int:
-        """Put the staged step and learn from it, in one call; returns the code of `put`."""
+        """Put the staged step and learn from it, in one call. Returns the code of `put`."""
         group = self.groups[0]
         code = self.guarded(group.kernel, group.packed.address(), 1, reward, discount, rho, cut)
         if code == FULL:
@@ -334,7 +334,7 @@ class StepQueue:
             self.pack()
 
     def put_block(self, table: Any, ends: Integers, numbers: NDArray[np.float64], episode: Integers) -> None:
-        """Learn from steps whose checked rows are in a table; ``ends`` holds the row and the next row of each step."""
+        """Learn from steps whose checked rows are in a table. ``ends`` holds the row and the next row of each step."""
         rows: Any = self.store(False)
         n = len(episode)
         self.note_episodes()

@@ -124,7 +124,7 @@ class _Told(NamedTuple):
 
 
 def _drive(course: Course, told: _Told, progress: Any, pieces: Iterator[bool]) -> Course:
-    """Process the source in pieces; between them come points of the curve, callbacks and files."""
+    """Process the source in pieces. Points of the curve, callbacks and files come between the pieces."""
     own = (lambda what, done, total: progress(done, total)) if callable(progress) else progress
     saved = course.learner.seen
     with progress_bar("learning", what=True, progress=own) as report:
@@ -297,7 +297,7 @@ class Course:
         return self.values[-1] if self.values else float("nan")
 
     def plot(self, path: str | Path | None = None) -> Any:
-        """Draw the curve next to least squares on the learner's own steps; returns a figure, or writes a file."""
+        """Draw the curve next to least squares on the learner's own steps. Returns a figure, or writes a file."""
         return learner_curve.write(self._figure(), path)
 
     def _figure(self) -> Any:

@@ -346,7 +346,7 @@ def _numbers(arrays: Arrays, name: str, shape: tuple[int | None, ...]) -> NDArra
 
 
 def _array(arrays: Arrays, name: str, dtype: np.dtype[Any], shape: tuple[int | None, ...]) -> NDArray[Any]:
-    """An array of the file with the expected type and shape; None in a shape means any length."""
+    """An array of the file with the expected type and shape. None in a shape means any length."""
     found = arrays[name]
     fits = len(found.shape) == len(shape) and all(b in (None, a) for a, b in zip(found.shape, shape, strict=True))
     if found.dtype.descr != dtype.descr or not fits:
