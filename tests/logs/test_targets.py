@@ -1,6 +1,7 @@
 """Targets as users have them: every form gives the same ratios, whatever rows the reader drops or sorts."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import gradtd
@@ -238,3 +239,12 @@ def test_one_step_can_be_ruled_out():
         read_log(bandit(), one_step=False)
     with pytest.raises(InputError, match="one_step must be True or False"):
         read_log(bandit(), one_step="perhaps")
+
+
+def test_a_frame_by_state_needs_its_rows_in_the_order_of_the_states():
+    log, frame = read_log(table()), pd.DataFrame(TARGET)
+    assert np.array_equal(ratios(log, frame).rho, ratios(log, TARGET).rho)
+    assert np.array_equal(ratios(log, frame.iloc[::-1].sort_index()).rho, ratios(log, TARGET).rho)
+    for unsorted in (frame.iloc[::-1], frame.set_axis([2, 0, 1, 3]), frame.set_axis(list("abcd"))):
+        with pytest.raises(InputError, match="target has one row per state, and its index is not 0, 1, 2"):
+            ratios(log, unsorted)

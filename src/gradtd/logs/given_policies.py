@@ -49,6 +49,11 @@ def by_index(log: Log, name: str, given: Any) -> Any:
     rows = log.index if log.index is not None else range(length)
     has_rows = log.index is not None and given.index.is_unique and set(rows) <= set(given.index)
     if len(given) != length and not has_rows:
+        if kind.__name__ == "DataFrame" and len(given) != len(log) and list(given.index) != list(range(len(given))):
+            raise InputError(
+                f"{name} has one row per state, and its index is not 0, 1, 2, ... in order: sort it by state, or use "
+                f"{name}.reset_index(drop=True) if row i is state i, or give a dictionary by state."
+            )
         return values.to_numpy()  # one row per step or one per state, decided by its length
     if list(given.index) != list(rows):
         where = given.index.get_indexer(rows) if given.index.is_unique else np.array([-1])
