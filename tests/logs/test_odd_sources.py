@@ -212,3 +212,15 @@ def test_columns_without_rows_and_text_beside_numbers_are_one_sentence():
     empty = {name: np.zeros(0) for name in ("episode", "t", "reward", "terminated", "obs_0")}
     with pytest.raises(InputError):
         read_log(empty | {"next_obs_0": np.zeros(0, "U1")})
+
+
+def test_series_with_other_indices_are_refused():
+    frame = pd.DataFrame(BASE)
+    columns = {name: frame[name] for name in frame}
+    wanted = read_log(BASE).reward
+    assert np.array_equal(read_log(columns).reward, wanted)
+    assert np.array_equal(read_log(columns | {"obs": BASE["obs"]}).reward, wanted)
+    for reward in (frame.reward.iloc[::-1], frame.reward.set_axis(range(1, N + 1))):
+        with pytest.raises(InputError, match="the index of 'reward' differs from that of 'episode'"):
+            read_log(columns | {"reward": reward})
+        assert np.array_equal(read_log(columns | {"reward": reward.to_numpy()}).reward, reward.to_numpy())

@@ -35,6 +35,7 @@ def _open(source: Any) -> Table:
     if hasattr(source, "pieces") and hasattr(source, "kinds"):  # already open
         return source  # type: ignore[no-any-return]
     if isinstance(source, Mapping):
+        _refuse_other_indices(source)
         return open_mapping(source)
     if is_dataset(source):
         return MinariTable(source)
@@ -53,6 +54,22 @@ def _open(source: Any) -> Table:
         "a log is read from a path, a pandas or polars frame, an Arrow table, a dictionary of arrays, a list of steps "
         f"or episodes, a Minari dataset or a replay buffer, got {kind.__name__}: {_conversion(source)}"
     )
+
+
+def _refuse_other_indices(source: Mapping[Any, Any]) -> None:
+    """Refuse Series of one length whose indices differ: their rows would be matched by position."""
+    if type(source) is not dict:  # reading an entry of another mapping, as of a file, may be slow or fail
+        return
+    of_pandas = [name for name, one in source.items() if type(one).__module__.split(".")[0] == "pandas"]
+    series = {name: source[name] for name in of_pandas if type(source[name]).__name__ == "Series"}
+    for name, other in series.items():
+        first, one = next(iter(series.items()))
+        if len(one) == len(other) and not one.index.equals(other.index):
+            raise InputError(
+                f"the index of {name!r} differs from that of {first!r}, so their rows cannot be matched: give a "
+                "DataFrame, pandas.DataFrame(columns), which matches rows by index, or .to_numpy() of each Series if "
+                "their rows are in the same order."
+            )
 
 
 def _conversion(source: Any) -> str:
