@@ -141,3 +141,15 @@ def test_a_function_of_actions_is_given_their_labels(world):
 def test_rows_of_several_lengths_are_refused(world, rows):
     with pytest.raises(gradtd.InputError, match="the value function 'q'"):
         gradtd.judge(world[0], {"q": rows}, gamma=GAMMA, target=world[1])
+
+
+def test_a_function_that_reuses_its_buffer_keeps_the_values_of_every_action(world):
+    log, target, q, _ = world
+    buffer = np.empty(10**5)
+
+    def reused(seen, actions):
+        buffer[: len(seen)] = q[seen, actions]
+        return buffer[: len(seen)]
+
+    found = gradtd.judge(log, {"reused": reused, "table": q}, gamma=GAMMA, target=target)
+    assert found["reused"].error == found["table"].error

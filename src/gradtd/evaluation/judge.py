@@ -215,7 +215,8 @@ def _table(log: Log, name: str, given: Any) -> Floats:
         made = np.asarray(table[seen])
     elif _takes_actions(given):
         actions = log.action_labels or range(log.n_actions)
-        made = np.column_stack([_asked(name, given(seen.copy(), np.full(len(seen), a))) for a in actions])
+        # A copy of each answer, since a function may return the same buffer every time.
+        made = np.column_stack([_asked(name, given(seen.copy(), np.full(len(seen), a))).copy() for a in actions])
     else:
         made = _asked(name, given(seen.copy()))  # a copy, since a function may write to its argument
     if made.ndim not in (1, 2) or len(made) != len(seen):
