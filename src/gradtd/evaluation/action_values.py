@@ -177,8 +177,8 @@ def make_pair_features(log: Log, choices: Choices, settings: Settings, drawn: Re
 
     laid = lay(choices)
     if settings.pair_function is not None:
-        first, action = log.observations[log.row[:100]], log.action
-        function = PairFunction.of(settings.pair_function, first, action[:100])  # type: ignore[index]
+        assert log.action is not None
+        function = PairFunction.of(settings.pair_function, log.observations[log.row[:100]], log.action[:100])
         features: Features = function
         notes, inner_used, width = log.notes, None, function.n_features
 

@@ -195,7 +195,8 @@ class Learner(WatchedLearner):
                     if fits:
                         fast.first[:n], fast.second[:m] = phi, phi_next
                         fast.lengths[0], fast.lengths[1] = -1 - n, -1 - m
-                if fits:
+                # A signal handler that used the learner since may have moved its arrays.
+                if fits and fast is self._fast:
                     try:
                         code = fast.kernel(fast.address, 1, reward, discount, rho, cut)
                     except BaseException as error:
@@ -209,6 +210,7 @@ class Learner(WatchedLearner):
     def _attend(self, code: int, reward: float, discount: float, rho: float, cut: int) -> bool:
         """The part of a step done in Python: reserve memory and react to changes. False if the step was refused."""
         queue = self._queue
+        self._fast = None  # its address is valid again when this has ended
         if code == FULL:
             self._look()
             queue.make_room(1)
@@ -229,6 +231,7 @@ class Learner(WatchedLearner):
         """The slow path: check a step in another form, or raise an error that explains its fault."""
         reward, discount = checks.number("reward", numbers[0]), discount_number("discount", numbers[1])
         rho, number = ratio_number("rho", numbers[2]), self._episode(episode)
+        self._fast = None  # its address is valid again when the step has been taken
         self._look()
         if self._white is not None:
             self._put_white([phi, phi_next], (reward, discount, rho), bool(cut), number)

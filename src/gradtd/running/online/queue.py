@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -73,7 +75,7 @@ class StepQueue:
         self._packed_at: Any = None
         self.shape = (len(runs),)
         self._pool: ThreadPoolExecutor | None = None
-        self._compiled = self.broken = False
+        self._compiled = self.broken = self._changing = False
 
     def _allocate(self) -> None:
         self._numbers = np.zeros((3, self.most, len(self.runs)))
@@ -251,7 +253,27 @@ class StepQueue:
                 "another file."
             ) from None
 
+    @contextmanager
+    def _storage_changes(self) -> Iterator[None]:
+        """Stored steps and rows move: until this ends, compiled code must not run on them.
+
+        Ctrl-C, or a signal handler that uses the learner, can come between any two lines. Half moved steps would give
+        wrong weights, and packed addresses would lead to freed arrays.
+        """
+        self._changing = True
+        try:
+            yield
+        except (InputError, MemoryError):  # too little memory: what has moved is packed again by the next step
+            raise
+        except BaseException:
+            self.broken = True
+            raise
+        finally:
+            self._changing = False
+
     def refuse_broken(self) -> None:
+        if self._changing:
+            raise RuntimeError("the learner was used by a signal handler while it was in the middle of a step.")
         if self.broken:
             raise InputError(
                 "learning was interrupted in the middle of a step, so the weights cannot be trusted: "
@@ -307,11 +329,13 @@ class StepQueue:
         rows: Any = self.store(False)
         windows = [run.window for run in self.runs]
         episode = int(self.counts[EPISODE])
-        if rows.room() < more or (isinstance(rows, SparseTable) and not rows.has_room(0, rows.staged_entries)):
-            rows.make_room(2 * more, windows)
-        free = [window.make_room(more, episode) for window in windows]
-        self.counts[FREE] = min(self.most, rows.room(), max(1, self.pause_at - self.seen), *free)
-        self.pack()
+        with self._storage_changes():
+            self.counts[FREE] = 0
+            if rows.room() < more or (isinstance(rows, SparseTable) and not rows.has_room(0, rows.staged_entries)):
+                rows.make_room(2 * more, windows)
+            free = [window.make_room(more, episode) for window in windows]
+            self.pack()
+            self.counts[FREE] = min(self.most, rows.room(), max(1, self.pause_at - self.seen), *free)
 
     def pack(self) -> StepQueue:
         """Pack the arguments of all runs again if an array was replaced."""
@@ -339,15 +363,16 @@ class StepQueue:
         n = len(episode)
         self.note_episodes()
         windows = [run.window for run in self.runs]
-        place = rows.add(table, int(ends[0, 0]), windows)
-        for window in windows:
-            window.make_room(n, int(episode[0]) - 1)
-        self.counts[FREE] = 0  # forces a check of the free capacity
-        self._places[:n, 0], self._places[:n, 1] = place[ends]
-        self._places[:n, 2], self._numbers[:, :n] = episode, numbers
-        self.counts[LATEST] = self._places[n - 1, 1]
-        self.counts[WAITING] = n
-        self.counts[SEEN] += n
+        with self._storage_changes():
+            place = rows.add(table, int(ends[0, 0]), windows)
+            for window in windows:
+                window.make_room(n, int(episode[0]) - 1)
+            self.counts[FREE] = 0  # forces a check of the free capacity
+            self._places[:n, 0], self._places[:n, 1] = place[ends]
+            self._places[:n, 2], self._numbers[:, :n] = episode, numbers
+            self.counts[LATEST] = self._places[n - 1, 1]
+            self.counts[WAITING] = n
+            self.counts[SEEN] += n
         self.work_off()
 
     def note_episodes(self) -> None:
