@@ -1,6 +1,7 @@
 """`judge` against value functions whose error is known."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import gradtd
@@ -153,3 +154,32 @@ def test_a_function_that_reuses_its_buffer_keeps_the_values_of_every_action(worl
 
     found = gradtd.judge(log, {"reused": reused, "table": q}, gamma=GAMMA, target=target)
     assert found["reused"].error == found["table"].error
+
+
+def test_a_frame_of_values_goes_by_the_names_of_its_columns(world):
+    log, target, q, _ = world
+    log = log | {"action": np.array(["left", "right"])[log["action"]]}
+    frame = pd.DataFrame(q, columns=["left", "right"])
+    turned = frame[["right", "left"]]
+    forms = {"table": q, "frame": frame, "turned": turned, "of both": lambda seen: turned.loc[seen]}
+    found = gradtd.judge(log, forms, gamma=GAMMA, target=target)
+    assert {row.error for row in found.judged} == {found["table"].error}
+    with pytest.raises(gradtd.InputError, match="The columns of the value function 'q' are up, down, and the actions"):
+        gradtd.judge(log, {"q": frame.set_axis(["up", "down"], axis=1)}, gamma=GAMMA, target=target)
+
+
+def test_values_by_state_need_their_rows_in_the_order_of_the_states(world):
+    log, target, q, v = world
+    for unsorted in (pd.Series(v).iloc[::-1], pd.DataFrame(q).iloc[::-1], pd.Series(v, index=range(1, STATES + 1))):
+        with pytest.raises(gradtd.InputError, match="The index of the value function 'v' is not 0, 1, 2"):
+            gradtd.judge(log, {"v": unsorted}, gamma=GAMMA, target=target)
+    found = gradtd.judge(log, {"array": v, "series": pd.Series(v)}, gamma=GAMMA, target=target)
+    assert found["series"].error == found["array"].error
+
+
+def test_masked_values_are_refused(world):
+    log, target, _, v = world
+    masked = np.ma.masked_array(v, np.arange(STATES) == 1)
+    for given in (masked, lambda seen: masked[seen]):
+        with pytest.raises(gradtd.InputError, match="The value function 'v' has masked values"):
+            gradtd.judge(log, {"v": given}, gamma=GAMMA, target=target)

@@ -20,8 +20,10 @@ from gradtd.core.checks import InputError
 from gradtd.core.quantiles import normal
 from gradtd.evaluation.evaluate import evaluate
 from gradtd.logs import Log
+from gradtd.logs.column_names import listed
 from gradtd.logs.given_policies import policy_over, read_beside
 from gradtd.logs.ratios import ratios
+from gradtd.logs.row_policies import by_name
 
 if TYPE_CHECKING:
     import pandas
@@ -205,6 +207,8 @@ def _table(log: Log, name: str, given: Any) -> Floats:
     """The value function at every observation of the log: (rows,) or (rows, actions)."""
     seen = log.observations
     if not callable(given):
+        _refuse_other_rows(name, given)
+        given = _in_order(log, name, given)
         table = checks.finite_array(f"the value function {name!r}", given, _dimensions(given))
         if not log.discrete_observations:
             raise InputError(
@@ -216,9 +220,9 @@ def _table(log: Log, name: str, given: Any) -> Floats:
     elif _takes_actions(given):
         actions = log.action_labels or range(log.n_actions)
         # A copy of each answer, since a function may return the same buffer every time.
-        made = np.column_stack([_asked(name, given(seen.copy(), np.full(len(seen), a))).copy() for a in actions])
+        made = np.column_stack([_asked(log, name, given(seen.copy(), np.full(len(seen), a))).copy() for a in actions])
     else:
-        made = _asked(name, given(seen.copy()))  # a copy, since a function may write to its argument
+        made = _asked(log, name, given(seen.copy()))  # a copy, since a function may write to its argument
     if made.ndim not in (1, 2) or len(made) != len(seen):
         raise InputError(
             f"The value function {name!r} was given {len(seen)} observations and returned an array of shape "
@@ -232,7 +236,37 @@ def _table(log: Log, name: str, given: Any) -> Floats:
     return made
 
 
-def _asked(name: str, values: Any) -> Floats:
+def _refuse_other_rows(name: str, table: Any) -> None:
+    """Refuse a pandas table whose index is not the number of each state, as its rows are read by position."""
+    if type(table).__module__.split(".")[0] == "pandas" and list(table.index) != list(range(len(table))):
+        raise InputError(
+            f"The index of the value function {name!r} is not 0, 1, 2, ... in order: sort it by state, or use "
+            ".reset_index(drop=True) if row i is state i, or give a function of the observations."
+        )
+
+
+def _in_order(log: Log, name: str, values: Any) -> Any:
+    """The values with the columns of a frame in the order of the log's actions. Masked values are refused."""
+    if np.ma.isMA(values) and np.ma.getmaskarray(values).any():
+        raise InputError(
+            f"The value function {name!r} has masked values: fill them with numbers, for example .filled(0.0) for "
+            "states that the log does not visit."
+        )
+    columns = list(getattr(values, "columns", ()))
+    if not columns or not log.discrete_actions or columns == list(range(len(columns))):
+        return values
+    places = by_name(log, columns)
+    if places is None:
+        actions = listed(log.action_labels or range(log.n_actions))
+        raise InputError(
+            f"The columns of the value function {name!r} are {listed(columns)}, and the actions of the log are "
+            f"{actions}: name the columns as the actions, or use .to_numpy() if they are in that order."
+        )
+    return values.to_numpy()[:, places]
+
+
+def _asked(log: Log, name: str, values: Any) -> Floats:
+    values = _in_order(log, name, values)
     dimensions = _dimensions(values)
     return checks.finite_array(
         f"the value function {name!r}", np.atleast_1d(values) if dimensions == 1 else values, dimensions
