@@ -96,6 +96,8 @@ def test_it_prints_and_becomes_a_frame(world):
     assert "The log prefers right" in str(found)
     assert list(found.to_frame()["verdict"]) == ["acceptable", "off"]
     assert found.to_dict()["judged"][1]["name"] == "high"
+    with pytest.raises(KeyError, match="there is no value function 'low'; the value functions are right, high"):
+        found["low"]
 
 
 @pytest.mark.parametrize(
@@ -104,6 +106,8 @@ def test_it_prints_and_becomes_a_frame(world):
         ({}, "dictionary of value functions"),
         ({"q": lambda seen: 1.0}, "return one number per observation"),
         ({"q": lambda seen: np.zeros((len(seen), 1))}, "values of 1 actions; the log has 2"),
+        ({"q": np.zeros((STATES, 3))}, "has values of 3 actions, and the target has probabilities of 2"),
+        ({1: np.zeros(STATES)}, "names of candidates must be text, got 1"),
         ({"q": np.zeros((3, 2))}, "must be a row of the table 'q'"),
     ],
 )

@@ -88,7 +88,10 @@ class Judgement:
     level: float
 
     def __getitem__(self, name: str) -> Judged:
-        return next(row for row in self.judged if row.name == name)
+        found = {row.name: row for row in self.judged}
+        if name not in found:
+            raise KeyError(f"there is no value function {name!r}; the value functions are {listed(found)}.")
+        return found[name]
 
     def to_dict(self) -> dict[str, Any]:
         return {"preferred": self.preferred, "level": self.level, "judged": [asdict(row) for row in self.judged]}
@@ -143,6 +146,9 @@ def judge(
     """
     if not isinstance(candidates, Mapping) or not candidates:
         raise InputError('candidates must be a dictionary of value functions, such as {"fqe": q}.')
+    for name in candidates:
+        if not isinstance(name, str):
+            raise InputError(f"the names of candidates must be text, got {name!r}: use str(name).")
     gamma = checks.fraction("gamma", gamma)
     read, policies = read_beside(log, {"target": target, "behaviour": behaviour})
     target, behaviour = policies["target"], policies["behaviour"]
@@ -195,7 +201,13 @@ def _candidate(log: Log, name: str, given: Any, gamma: float, target: Any) -> _C
         policy = policy_over(log, "target", target)
         rows = np.unique(np.r_[log.row, log.next_row[goes_on]])
         expected = np.full(len(table), np.nan)
-        expected[rows] = (policy(rows)[:, : table.shape[1]] * table[rows]).sum(axis=1)
+        chances = policy(rows)
+        if table.shape[1] > chances.shape[1]:
+            raise InputError(
+                f"The value function {name!r} has values of {table.shape[1]} actions, and the target has probabilities "
+                f"of {chances.shape[1]}: give both the same actions."
+            )
+        expected[rows] = (chances[:, : table.shape[1]] * table[rows]).sum(axis=1)
         here, after = expected[log.row], expected[log.next_row]
         taken = table[log.row, np.asarray(log.action)]
     residual = log.reward + gamma * np.where(goes_on, after, 0.0) - taken

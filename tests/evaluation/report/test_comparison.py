@@ -126,3 +126,5 @@ def test_refusals(found):
         Evaluations({"left": found["left"]}).compare()
     with pytest.raises(InputError, match="did you mean 'left'"):
         found.compare("lft")
+    with pytest.raises(InputError, match="by name: 'A' is 1"):
+        Evaluations({"A": 1})

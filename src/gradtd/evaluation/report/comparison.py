@@ -160,6 +160,9 @@ class Evaluations(dict[str, Evaluation]):
 
     def __init__(self, evaluations: Mapping[str, Evaluation] | Iterable[tuple[str, Evaluation]] = ()) -> None:
         super().__init__(evaluations)
+        for name, one in self.items():
+            if not isinstance(one, Evaluation):
+                raise InputError(f"Evaluations needs results of gradtd.evaluate by name: {name!r} is {one!r:.80}.")
 
     def compare(self, against: str | None = None) -> Comparison:
         """Paired differences, a ranking, and each target's probability of being the best.
