@@ -269,7 +269,7 @@ def _in_order(log: Log, name: str, values: Any) -> Any:
         return values
     places = by_name(log, columns)
     if places is None:
-        actions = listed(log.action_labels or range(log.n_actions))
+        actions = listed(map(str, log.action_labels or range(log.n_actions)))
         raise InputError(
             f"The columns of the value function {name!r} are {listed(columns)}, and the actions of the log are "
             f"{actions}: name the columns as the actions, or use .to_numpy() if they are in that order."
