@@ -1,5 +1,7 @@
 """Paired differences of targets on one log: their errors, their verdicts, the ranking."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -128,3 +130,7 @@ def test_refusals(found):
         found.compare("lft")
     with pytest.raises(InputError, match="by name: 'A' is 1"):
         Evaluations({"A": 1})
+    for setting in ("gamma", "level"):
+        other = replace(found["right"], **{setting: 0.5})
+        with pytest.raises(InputError, match=f"evaluations with the same {setting}, got .*'right': 0.5"):
+            Evaluations({"left": found["left"], "right": other}).compare()

@@ -167,6 +167,8 @@ class Evaluations(dict[str, Evaluation]):
     def compare(self, against: str | None = None) -> Comparison:
         """Paired differences, a ranking, and each target's probability of being the best.
 
+        The evaluations must be of the same log, with the same gamma and level: their episodes are paired by position.
+
         Parameters
         ----------
         against
@@ -174,6 +176,10 @@ class Evaluations(dict[str, Evaluation]):
         """
         if len(self) < 2:
             raise InputError(f"compare needs at least two targets, got {len(self)}.")
+        for setting in ("gamma", "level"):
+            given = {name: getattr(one, setting) for name, one in self.items()}
+            if len(set(given.values())) > 1:
+                raise InputError(f"compare needs evaluations with the same {setting}, got {given}.")
         if against is not None:
             checks.known_name("target", against, self)
             pairs = [(name, against) for name in self if name != against]
